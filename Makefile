@@ -1,0 +1,75 @@
+# The front door. `make help` lists what it can do; CMake does the work.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+# Seconds per fuzz target: `make fuzz` is for a long look, `make test` for a short one.
+FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 7200
+
+configure = cmake --preset $(1) >build-$(1).log 2>&1 || { cat build-$(1).log; exit 1; }; rm -f build-$(1).log
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+.PHONY: packages
+packages:
+	@scripts/install-packages.sh build
+
+.PHONY: test-packages
+test-packages:
+	@scripts/install-packages.sh test
+
+.PHONY: build
+build: packages ## build the executable: build/kvasir
+	@$(call configure,release)
+	@cmake --build build -j $(JOBS) --target kvasir
+
+.PHONY: demo
+demo: build ## build and let the bundled model tell a tale
+	@scripts/demo.sh build/kvasir
+
+.PHONY: test
+test: test-packages ## build and run every test: unit, end to end, sanitizers, other processors, short fuzzing
+	@scripts/test-all.sh
+
+.PHONY: unit-test
+unit-test: test-packages ## build and run the tests of the release build only
+	@$(call configure,release)
+	@cmake --build build -j $(JOBS)
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+.PHONY: bench
+bench: test-packages ## run the micro-benchmarks of the kernels
+	@$(call configure,release)
+	@cmake --build build -j $(JOBS) --target kvasir_bench
+	@build/bench/kvasir_bench $(BENCH_FLAGS)
+
+.PHONY: fuzz
+fuzz: test-packages ## fuzz every parser, FUZZ_SECONDS each (default 600)
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+.PHONY: soak
+soak: build ## generate for SOAK_SECONDS (default 7200) and check that memory stays flat
+	@scripts/soak.sh build/kvasir $(SOAK_SECONDS)
+
+.PHONY: lint
+lint: test-packages ## clang-format check, clang-tidy on changed files, cppcheck
+	@$(call configure,release)
+	@scripts/lint.sh
+
+.PHONY: format
+format: test-packages ## format all sources in place
+	@git ls-files '*.cc' '*.h' | xargs -r clang-format-14 -i
+
+.PHONY: install
+install: build ## install the executable and the bundled model under PREFIX (default /usr/local)
+	@cmake --install build --prefix $(PREFIX) >/dev/null
+	@echo "installed $(PREFIX)/bin/kvasir"
+
+.PHONY: clean
+clean: ## remove everything that was built
+	@rm -rf build build-*

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building and testing Kvasir needs. Idempotent: does nothing, and
+# needs no network and no rights, when all of them are there.
+#   scripts/install-packages.sh [build|test]     default: test, which includes build
+set -euo pipefail
+
+build=(ca-certificates g++ make cmake ninja-build ccache pkg-config
+  libexpected-dev libfmt-dev libpcre2-dev libutf8proc-dev libssl-dev nlohmann-json3-dev libcli11-dev)
+# Sanitizer runtimes come with g++; clang is for the fuzzers and the linter.
+test=(libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format clang-tidy
+  cppcheck git g++-aarch64-linux-gnu qemu-user-static emscripten)
+
+case "${1:-test}" in
+  build) wanted=("${build[@]}") ;;
+  test) wanted=("${build[@]}" "${test[@]}") ;;
+  *) echo "usage: $0 [build|test]" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${wanted[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+    missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "error: these packages are missing and neither root nor sudo is at hand: ${missing[*]}" >&2
+    echo "hint:  as root, run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  "${missing[@]}" >/dev/null

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Cross-builds the portable set for AArch64 and WebAssembly and runs the arithmetic there: the hash over
+# every kernel's results must be the one this machine computes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${JOBS:-$(nproc)}
+
+cmake --preset release >/dev/null
+cmake --build build -j "$jobs" --target arithmetic_hash >/dev/null
+native=$(build/tests/arithmetic_hash)
+echo "native       $native"
+
+export NODE_PATH=/usr/share/nodejs
+status=0
+for preset in aarch64 wasm; do
+  cmake --preset "$preset" >"build-$preset.log" 2>&1 || { cat "build-$preset.log"; exit 1; }
+  rm -f "build-$preset.log"
+  cmake --build "build-$preset" -j "$jobs" >"build-$preset/build.log" 2>&1 ||
+    { tail -n 60 "build-$preset/build.log"; exit 1; }
+  case $preset in
+    aarch64) result=$(qemu-aarch64-static build-aarch64/tests/arithmetic_hash) ;;
+    wasm) result=$(node build-wasm/tests/arithmetic_hash.js) ;;
+  esac
+  printf '%-12s %s\n' "$preset" "$result"
+  [ "$result" = "$native" ] || { echo "error: $preset computes other bits" >&2; status=1; }
+done
+exit $status

@@ -1,0 +1,141 @@
+#include "base/thread_pool.h"
+
+#include "base/fp_environment.h"
+
+#if defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__)
+
+namespace kvasir {
+struct ThreadPool::Shared {};
+ThreadPool::ThreadPool(size_t) : threads_(1) {
+  set_canonical_fp_environment();
+}
+ThreadPool::~ThreadPool() = default;
+void ThreadPool::run(size_t tasks, const Task& task) {
+  for (size_t index = 0; index < tasks; ++index) task(index, 0);
+}
+size_t default_thread_count() {
+  return 1;
+}
+}  // namespace kvasir
+
+#else
+
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace kvasir {
+namespace {
+
+// How often a thread looks for the next batch of tasks before it sleeps. A layer starts some twenty
+// batches a few microseconds apart; sleeping in between would cost more than the work. Larger: idle
+// servers burn processor time after each token.
+constexpr int kSpins = 4000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// One batch of tasks at a time. `generation` announces a batch, `next` hands out its tasks,
+// `active` counts the helpers that may still touch it; the caller returns when that is 0 again.
+struct ThreadPool::Shared {
+  std::atomic<uint64_t> generation{0};
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> active{0};
+  std::atomic<bool> stop{false};
+  size_t tasks = 0;
+  const Task* task = nullptr;
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::vector<std::thread> helpers;
+
+  void work(size_t thread) {
+    for (;;) {
+      size_t index = next.fetch_add(1, std::memory_order_relaxed);
+      if (index >= tasks) return;
+      (*task)(index, thread);
+    }
+  }
+
+  void helper(size_t thread) {
+    set_canonical_fp_environment();
+    uint64_t seen = 0;
+    for (;;) {
+      for (int spin = 0; spin < kSpins && generation.load(std::memory_order_acquire) == seen;
+           ++spin)
+        relax();
+      if (generation.load(std::memory_order_acquire) == seen) {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [&] { return generation.load(std::memory_order_acquire) != seen; });
+      }
+      seen = generation.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_relaxed)) return;
+      work(thread);
+      active.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void announce() {
+    {
+      std::lock_guard lock(mutex);  // a helper between its check and its sleep must not miss this
+      generation.fetch_add(1, std::memory_order_release);
+    }
+    wake.notify_all();
+  }
+};
+
+ThreadPool::ThreadPool(size_t threads)
+    : threads_(threads == 0 ? 1 : threads), shared_(std::make_unique<Shared>()) {
+  set_canonical_fp_environment();
+  for (size_t thread = 1; thread < threads_; ++thread)
+    shared_->helpers.emplace_back([shared = shared_.get(), thread] { shared->helper(thread); });
+}
+
+ThreadPool::~ThreadPool() {
+  shared_->stop.store(true);
+  shared_->announce();
+  for (std::thread& helper : shared_->helpers) helper.join();
+}
+
+void ThreadPool::run(size_t tasks, const Task& task) {
+  if (tasks == 0) return;
+  if (threads_ == 1 || tasks == 1) {
+    for (size_t index = 0; index < tasks; ++index) task(index, 0);
+    return;
+  }
+  Shared& shared = *shared_;
+  shared.tasks = tasks;
+  shared.task = &task;
+  shared.next.store(0, std::memory_order_relaxed);
+  shared.active.store(threads_ - 1, std::memory_order_relaxed);
+  shared.announce();
+  shared.work(0);
+  for (int spin = 0; shared.active.load(std::memory_order_acquire) != 0; ++spin) {
+    if (spin < kSpins)
+      relax();
+    else
+      std::this_thread::yield();
+  }
+}
+
+size_t default_thread_count() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+    int count = CPU_COUNT(&set);
+    if (count > 0) return static_cast<size_t>(count);
+  }
+  unsigned count = std::thread::hardware_concurrency();
+  return count == 0 ? 1 : count;
+}
+
+}  // namespace kvasir
+
+#endif
