@@ -1,0 +1,158 @@
+#include "cli/cli.h"
+
+#include <signal.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "base/fp_environment.h"
+#include "base/mapped_file.h"
+#include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/parsing.h"
+#include "cli/verbs.h"
+#include "cli/version.h"
+
+namespace kvasir::cli {
+namespace {
+
+struct Options {
+  GenerateOptions generate;
+  ChatOptions chat;
+  PerplexityOptions perplexity;
+  TokenizeOptions tokenize;
+  LogitsOptions logits;
+  InspectOptions inspect;
+  SynthOptions synth;
+};
+
+template <typename VerbOptions>
+void add_verb(CLI::App& app, const char* name, const char* description, const char* example,
+              VerbOptions& options, void (*add_flags)(CLI::App&, VerbOptions&),
+              Result<int> (*verb)(const VerbOptions&), std::function<Result<int>()>& chosen) {
+  CLI::App* sub = app.add_subcommand(name, description);
+  sub->footer(std::string("Example:\n  ") + example + "\n");
+  add_flags(*sub, options);
+  sub->callback([&options, &chosen, verb] { chosen = [&options, verb] { return verb(options); }; });
+}
+
+void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& chosen) {
+  add_verb(app, "generate", "Continue a text",
+           "kvasir generate -e -p 'The Golden Bird\\n\\n' -n 200 --seed 2", options.generate,
+           add_generate_flags, generate, chosen);
+  add_verb(app, "chat", "Talk with a model, one line a turn", "kvasir chat --temperature 0.7",
+           options.chat, add_chat_flags, chat, chosen);
+  add_verb(app, "perplexity", "Measure how well a model predicts a text",
+           "kvasir perplexity -f text.txt --json", options.perplexity, add_perplexity_flags,
+           perplexity, chosen);
+  add_verb(app, "tokenize", "Show the tokens of a text",
+           "kvasir tokenize -m model.gguf --json text.txt", options.tokenize, add_tokenize_flags,
+           tokenize, chosen);
+  add_verb(app, "logits", "Write the logits of every position",
+           "kvasir logits -m model.gguf --ids ids.txt -o logits.f32", options.logits,
+           add_logits_flags, logits, chosen);
+  add_verb(app, "inspect", "Say what a model file is", "kvasir inspect model.gguf --json",
+           options.inspect, add_inspect_flags, inspect, chosen);
+  add_verb(app, "synth", "Write a synthetic model",
+           "kvasir synth --like qwen3.5-122b-a10b --layers 4 -o synthetic.gguf", options.synth,
+           add_synth_flags, synth, chosen);
+}
+
+void print_error(const Error& error) {
+  fmt::print(stderr, "error: {}\n", without_control_characters(error.message));
+  if (!error.hint.empty())
+    fmt::print(stderr, "hint:  {}\n", without_control_characters(error.hint));
+}
+
+int report(const Error& error) {
+  if (is_broken_pipe(error)) return kFailed;
+  print_error(error);
+  return error.kind == ErrorKind::kInvalid ? kUsage : kFailed;
+}
+
+int usage_error(const CLI::App& app, const std::string& message) {
+  std::string verb = "kvasir";
+  for (const CLI::App* sub : app.get_subcommands()) verb += " " + sub->get_name();
+  print_error(Error::invalid("{}", message).with_hint(verb + " --help lists what there is"));
+  return kUsage;
+}
+
+std::vector<std::string> verb_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());
+  return names;
+}
+
+// `kvasir help [VERB]` is `kvasir [VERB] --help`.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
+  if (!all.empty() && all.front() == "help") {
+    all.erase(all.begin());
+    all.emplace_back("--help");
+  }
+  return all;
+}
+
+int print_to_stdout(const std::string& text) {
+  Result<void> written = Output::standard().write(text);
+  return written ? kSuccess : report(written.error());
+}
+
+int parse_and_run(int argc, char** argv) {
+  Options options;
+  std::function<Result<int>()> chosen;
+  CLI::App app("Kvasir runs Mixture-of-Experts language models, exactly.", "kvasir");
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(0, 1);
+  app.footer("kvasir COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 usage.\n");
+  add_verbs(app, options, chosen);
+
+  std::vector<std::string> words = arguments(argc, argv);
+  const std::vector<std::string> verbs = verb_names(app);
+  if (!words.empty() && !words.front().starts_with("-") &&
+      std::find(verbs.begin(), verbs.end(), words.front()) == verbs.end()) {
+    print_error(Error::invalid("there is no command '{}'", words.front())
+                    .with_hint(fmt::format("the commands are {}", fmt::join(verbs, ", "))));
+    return kUsage;
+  }
+  try {
+    std::reverse(words.begin(), words.end());  // as the library wants them
+    app.parse(std::move(words));
+  } catch (const CLI::CallForHelp&) {
+    return print_to_stdout(app.help());
+  } catch (const CLI::CallForVersion&) {
+    return print_to_stdout(version_text() + "\n");
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error.what());
+  }
+  if (!chosen) {
+    std::fputs(app.help().c_str(), stderr);
+    return kUsage;
+  }
+  // Before any work: a misspelt instruction set must not mean "the default".
+  if (auto table = kernels::select_table(); !table) {
+    print_error(table.error());
+    return kUsage;
+  }
+  Result<int> code = chosen();
+  return code ? *code : report(code.error());
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write
+  install_sigbus_reporter();
+  set_canonical_fp_environment();
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: out of memory\nhint:  a smaller --ctx or --chunk needs less\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: unexpected: %s\n", error.what());
+  }
+  return kFailed;
+}
+
+}  // namespace kvasir::cli

@@ -1,0 +1,285 @@
+#include "cli/flags.h"
+
+#include <limits>
+
+#include "cli/parsing.h"
+#include "model/hyper_parameters.h"
+
+namespace kvasir::cli {
+namespace {
+
+// More threads than any machine has; the pool would start them.
+constexpr uint64_t kThreadsMax = 1024;
+// Scratch memory grows with the chunk; a larger one gains nothing.
+constexpr uint64_t kChunkMax = 4096;
+constexpr uint64_t kTokensMax = model::kContextMax;
+constexpr uint64_t kU32Max = std::numeric_limits<uint32_t>::max();
+
+// The library parses no values itself: it takes "-1" for an unsigned number, and NaN for a number.
+template <typename Parse>
+CLI::Option* add_parsed(CLI::App& verb, const std::string& names, const char* type,
+                        const std::string& description, Parse parse) {
+  return verb
+      .add_option_function<std::string>(
+          names,
+          [names, parse](const std::string& text) {
+            Result<void> result = parse(text);
+            if (!result) throw CLI::ValidationError(names, result.error().message);
+          },
+          description)
+      ->type_name(type);
+}
+
+template <typename Target>
+void add_number(CLI::App& verb, const std::string& names, Target& target, uint64_t min,
+                uint64_t max, const std::string& description) {
+  add_parsed(verb, names, "N", description,
+             [&target, min, max](const std::string& text) -> Result<void> {
+               KVASIR_TRY(uint64_t value, parse_whole(text, min, max));
+               target = value;
+               return {};
+             });
+}
+
+void add_real(CLI::App& verb, const std::string& names, std::optional<float>& target, float min,
+              float max, const std::string& description) {
+  add_parsed(verb, names, "X", description,
+             [&target, min, max](const std::string& text) -> Result<void> {
+               KVASIR_TRY(target, parse_real(text, min, max));
+               return {};
+             });
+}
+
+template <typename Enum>
+CLI::Option* add_choice(CLI::App& verb, const std::string& name, Enum& target,
+                        std::vector<std::pair<std::string, Enum>> choices,
+                        const std::string& description) {
+  std::string names;
+  for (const auto& [choice, value] : choices) names += (names.empty() ? "" : "|") + choice;
+  return add_parsed(verb, name, names.c_str(), description,
+                    [&target, choices, names](const std::string& text) -> Result<void> {
+                      for (const auto& [choice, value] : choices) {
+                        if (choice != text) continue;
+                        target = value;
+                        return {};
+                      }
+                      return Error::invalid("'{}' is none of {}", text, names);
+                    });
+}
+
+CLI::Option* add_text(CLI::App& verb, const std::string& names, std::optional<std::string>& target,
+                      const char* type, const std::string& description) {
+  return add_parsed(verb, names, type, description,
+                    [&target](const std::string& text) -> Result<void> {
+                      target = text;
+                      return {};
+                    });
+}
+
+CLI::Option* add_path(CLI::App& verb, const std::string& names, std::string& target,
+                      const std::string& description) {
+  return add_parsed(verb, names, "FILE", description,
+                    [&target](const std::string& text) -> Result<void> {
+                      if (text.empty()) return Error::invalid("the file name is empty");
+                      target = text;
+                      return {};
+                    });
+}
+
+void add_stops(CLI::App& verb, std::vector<std::string>& stops) {
+  verb.add_option_function<std::vector<std::string>>(
+          "--stop",
+          [&stops](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts)
+              if (text.empty()) throw CLI::ValidationError("--stop", "the text is empty");
+            stops = texts;
+          },
+          "Stop before this text (repeatable)")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+}
+
+void add_tokens(CLI::App& verb, std::optional<uint64_t>& tokens, const std::string& description) {
+  add_number(verb, "-n,--tokens", tokens, 0, kTokensMax, description);
+}
+
+void add_input_flags(CLI::App& verb, PromptFlags& flags) {
+  add_text(verb, "-p,--prompt", flags.text, "TEXT", "The text itself");
+  verb.add_flag("-e,--escapes", flags.escapes, "\\n, \\t and \\\\ in -p are characters");
+  verb.add_flag_callback(
+      "--no-special", [&flags] { flags.parse_special = false; },
+      "Text that spells a control token stays text");
+  verb.add_flag_callback(
+      "--no-nfc", [&flags] { flags.normalize = false; }, "Do not normalise the text (NFC)");
+}
+
+void add_model_flags(CLI::App& verb, ModelFlags& flags) {
+  add_path(verb, "-m,--model", flags.path,
+           "GGUF file, any part of a split one (default: $KVASIR_MODEL, else the bundled model)");
+}
+
+void add_compute_flags(CLI::App& verb, ComputeFlags& flags) {
+  add_number(verb, "--threads", flags.threads, 1, kThreadsMax, "Threads (default: all processors)");
+  add_number(verb, "--ctx", flags.context, 1, model::kContextMax, "Context in tokens");
+  add_number(verb, "--chunk", flags.chunk, 1, kChunkMax, "Prompt tokens per step (default: 128)");
+  add_choice<kernels::KvType>(verb, "--kv-type", flags.kv_type,
+                              {{"f16", kernels::KvType::kF16}, {"f32", kernels::KvType::kF32}},
+                              "How keys and values are kept (default: f16)");
+  add_choice<expert::OutputEncoding>(verb, "--output-encoding", flags.encoding,
+                                     {{"f32", expert::OutputEncoding::kF32},
+                                      {"f16", expert::OutputEncoding::kF16},
+                                      {"q8", expert::OutputEncoding::kQ8}},
+                                     "How outputs of experts travel (default: f32)");
+  verb.add_flag("--stats", flags.stats, "Print speed, memory and kernels on standard error");
+}
+
+void add_prompt_flags(CLI::App& verb, PromptFlags& flags) {
+  add_input_flags(verb, flags);
+  add_text(verb, "-f,--file", flags.file, "FILE", "A file with the text (default: standard input)")
+      ->excludes(verb.get_option("--prompt"));
+}
+
+void add_sampling_flags(CLI::App& verb, SamplingFlags& flags) {
+  add_parsed(verb, "--seed", "N|random", "Equal seeds give equal text (default: 0)",
+             [&flags](const std::string& text) -> Result<void> {
+               KVASIR_TRY(flags.seed, parse_seed(text));
+               return {};
+             });
+  add_real(verb, "--temperature", flags.temperature, 0, 100,
+           "0 takes the likeliest token (default: 0.8)");
+  add_number(verb, "--top-k", flags.top_k, 0, kU32Max,
+             "Only the K likeliest; 0: off (default: 40)");
+  add_real(verb, "--top-p", flags.top_p, 0, 1,
+           "Only the likeliest that reach this probability; 1: off (default: 0.95)");
+  add_real(verb, "--min-p", flags.min_p, 0, 1,
+           "Only those at least this likely compared with the likeliest (default: 0)");
+  add_real(verb, "--repetition-penalty", flags.repetition_penalty, 0.01F, 100,
+           "1: off (default: 1; bundled model: 1.1)");
+  add_real(verb, "--presence-penalty", flags.presence_penalty, -100, 100, "0: off (default: 0)");
+  add_real(verb, "--frequency-penalty", flags.frequency_penalty, -100, 100, "0: off (default: 0)");
+  add_number(verb, "--penalty-window", flags.penalty_window, 0, kU32Max,
+             "Tokens that penalties look back on; 0: all (default: 64)");
+  verb.add_option_function<std::vector<std::string>>(
+          "--logit-bias",
+          [&flags](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              auto bias = parse_logit_bias(text);
+              if (!bias) throw CLI::ValidationError("--logit-bias", bias.error().message);
+              flags.logit_bias.push_back(*bias);
+            }
+          },
+          "Make a token likelier or rarer (repeatable)")
+      ->type_name("ID:BIAS")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_generate_flags(CLI::App& verb, GenerateOptions& options) {
+  add_model_flags(verb, options.model);
+  add_prompt_flags(verb, options.prompt);
+  add_tokens(verb, options.tokens, "Generate at most so many tokens (default: 256)");
+  add_stops(verb, options.stops);
+  verb.add_flag("--echo", options.echo, "Print the prompt too");
+  // A flag with a value, not an option: a bare --logits-hash must not swallow what follows.
+  verb.add_flag("--logits-hash{sampled}")
+      ->description("Print the SHA-256 of all logits sampled from; =all: of the prompt's too")
+      ->each([&options](const std::string& rows) {
+        if (rows == "all")
+          options.hash = LogitsHash::kAll;
+        else if (rows == "sampled")
+          options.hash = LogitsHash::kSampled;
+        else
+          throw CLI::ValidationError("--logits-hash", "'" + rows + "' is none of sampled|all");
+      });
+  add_sampling_flags(verb, options.sampling);
+  add_compute_flags(verb, options.compute);
+}
+
+void add_chat_flags(CLI::App& verb, ChatOptions& options) {
+  add_model_flags(verb, options.model);
+  add_parsed(verb, "--system", "TEXT", "What the model is told before the conversation",
+             [&options](const std::string& text) -> Result<void> {
+               options.system = text;
+               return {};
+             });
+  add_choice<ThinkingFlag>(
+      verb, "--thinking", options.thinking,
+      {{"auto", ThinkingFlag::kAuto}, {"on", ThinkingFlag::kOn}, {"off", ThinkingFlag::kOff}},
+      "Whether answers begin with a thinking part (default: auto, the model "
+      "decides)");
+  add_tokens(verb, options.tokens, "Tokens of an answer at most (default: 1024)");
+  add_stops(verb, options.stops);
+  add_sampling_flags(verb, options.sampling);
+  add_compute_flags(verb, options.compute);
+}
+
+void add_perplexity_flags(CLI::App& verb, PerplexityOptions& options) {
+  add_model_flags(verb, options.model);
+  add_prompt_flags(verb, options.prompt);
+  verb.add_flag("--json", options.json, "Print JSON: tokens, nll (their sum), ppl");
+  add_compute_flags(verb, options.compute);
+}
+
+void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options) {
+  add_model_flags(verb, options.model);
+  add_input_flags(verb, options.prompt);
+  add_text(verb, "FILE,-f,--file", options.prompt.file, "FILE",
+           "A file with the text (default: standard input)")
+      ->excludes(verb.get_option("--prompt"));
+  verb.add_flag("--json", options.json, "Print an array of ids");
+}
+
+void add_logits_flags(CLI::App& verb, LogitsOptions& options) {
+  add_model_flags(verb, options.model);
+  add_path(verb, "--ids", options.ids,
+           "Token ids, separated by commas or white space; -: standard input")
+      ->required();
+  add_path(
+      verb, "-o,--output", options.output,
+      "Logits of every position, raw little-endian f32, tokens x vocabulary; -: standard output")
+      ->required();
+  add_compute_flags(verb, options.compute);
+}
+
+void add_inspect_flags(CLI::App& verb, InspectOptions& options) {
+  add_path(verb, "FILE", options.path, "GGUF file, any part of a split one")->required();
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_synth_flags(CLI::App& verb, SynthOptions& options) {
+  add_parsed(verb, "--like", "NAME",
+             "True dimensions of a published model, for example qwen3.5-122b-a10b",
+             [&options](const std::string& text) -> Result<void> {
+               if (text.empty()) return Error::invalid("the name is empty");
+               options.like = text;
+               return {};
+             });
+  CLI::Option* like = verb.get_option("--like");
+  add_choice<model::Architecture>(verb, "--arch", options.architecture,
+                                  {{"qwen35moe", model::Architecture::kQwen35Moe},
+                                   {"qwen3moe", model::Architecture::kQwen3Moe}},
+                                  "Architecture of a small model (default: qwen35moe)")
+      ->excludes(like);
+  add_text(verb, "--type", options.type, "TYPE",
+           "Weight type, or q4_k_m for the mix of that name (default: f32; with --like: q4_k_m)");
+  add_number(verb, "--layers", options.layers, 1, model::kLayersMax,
+             "Main layers (default: 4; with --like: all, and the MTP block)");
+  add_number(verb, "--experts", options.experts, 1, model::kExpertsMax, "Experts per layer");
+  add_number(verb, "--experts-used", options.experts_used, 1, model::kExpertsMax,
+             "Experts per token");
+  add_number(verb, "--embd", options.embedding, 1, model::kEmbeddingMax, "n_embd");
+  add_number(verb, "--width", options.expert_width, 1, model::kEmbeddingMax, "Width of an expert");
+  add_number(verb, "--vocab", options.vocabulary, 300, model::kVocabularyMax, "Vocabulary");
+  add_number(verb, "--ctx", options.context, 1, model::kContextMax, "Trained context");
+  add_number(verb, "--seed", options.seed, 0, std::numeric_limits<uint64_t>::max(),
+             "Equal seeds give equal files (default: 1)");
+  verb.add_flag("--fused-gate-up", options.fused_gate_up, "Gate and up in one tensor");
+  verb.add_flag("--fused-qkv", options.fused_qkv, "Query, key and value in one tensor");
+  verb.add_flag("--tied-output", options.tied_output, "The head is the embedding");
+  verb.add_flag("--skeleton", options.skeleton,
+                "Full size as a sparse file: all weights zero, almost no disk used");
+  add_path(verb, "-o,--output", options.output, "The file to write")->required();
+}
+
+}  // namespace kvasir::cli

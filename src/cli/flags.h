@@ -1,0 +1,19 @@
+// Flags of all verbs, registered with the command-line library (the only place that knows it, with
+// cli.cc; its header is slow to compile).
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/options.h"
+
+namespace kvasir::cli {
+
+void add_generate_flags(CLI::App& verb, GenerateOptions& options);
+void add_chat_flags(CLI::App& verb, ChatOptions& options);
+void add_perplexity_flags(CLI::App& verb, PerplexityOptions& options);
+void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options);
+void add_logits_flags(CLI::App& verb, LogitsOptions& options);
+void add_inspect_flags(CLI::App& verb, InspectOptions& options);
+void add_synth_flags(CLI::App& verb, SynthOptions& options);
+
+}  // namespace kvasir::cli

@@ -1,0 +1,191 @@
+#include "cli/generation.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+
+#include "base/sha256.h"
+#include "cli/interrupt.h"
+#include "cli/parsing.h"
+#include "text/detokenizer.h"
+
+namespace kvasir::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// When every row's logits are wanted, fewer rows are computed at a time in a large vocabulary (128
+// rows of Qwen3.5 would be 121 MiB). The bits do not depend on it.
+constexpr size_t kLogitsBytesMax = size_t{32} << 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+uint64_t peak_resident_bytes() {
+  struct rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+Result<LengthPlan> plan_length(uint64_t prompt_tokens, std::optional<uint64_t> asked,
+                               uint64_t default_tokens, uint64_t context) {
+  if (prompt_tokens > context) {
+    return Error::limit("the prompt has {} tokens, the context {}", prompt_tokens, context)
+        .with_hint(fmt::format("shorten it, or raise the context:  --ctx {}",
+                               prompt_tokens + asked.value_or(default_tokens)));
+  }
+  const uint64_t room = context - prompt_tokens;
+  if (asked && *asked > room) {
+    return Error::limit("a prompt of {} tokens and {} to generate need {}, the context has {}",
+                        prompt_tokens, *asked, prompt_tokens + *asked, context)
+        .with_hint(fmt::format("generate at most -n {}, or raise the context:  --ctx {}", room,
+                               prompt_tokens + *asked));
+  }
+  if (asked) return LengthPlan{*asked, false};
+  if (room == 0) {
+    return Error::limit("the prompt fills the context: both have {} tokens", context)
+        .with_hint(fmt::format("shorten it, or raise the context:  --ctx {}",
+                               prompt_tokens + default_tokens));
+  }
+  return LengthPlan{std::min(room, default_tokens), room < default_tokens};
+}
+
+Result<size_t> feed(Session& session, engine::Sequence& sequence,
+                    std::span<const text::TokenId> tokens, LogitsOf which, const LogitsSink& sink) {
+  const size_t n_vocab = session.n_vocab();
+  const bool every = which == LogitsOf::kEveryToken;
+  size_t rows_max = session.options().rows_max;
+  if (every)
+    rows_max = std::clamp<size_t>(kLogitsBytesMax / (n_vocab * sizeof(float)), 1, rows_max);
+  std::vector<engine::Row> rows;
+  std::vector<float> logits;
+  for (size_t fed = 0; fed < tokens.size();) {
+    if (InterruptScope::requested()) return fed;
+    const size_t count = std::min(rows_max, tokens.size() - fed);
+    rows.clear();
+    for (size_t i = fed; i < fed + count; ++i)
+      rows.push_back({&sequence, tokens[i], every || i + 1 == tokens.size()});
+    const size_t with_logits = every ? count : rows.back().wants_logits ? 1 : 0;
+    logits.resize(with_logits * n_vocab);
+    KVASIR_TRY(std::vector<engine::SequenceFailure> failures,
+               session.engine().forward(rows, logits));
+    if (!failures.empty()) return std::move(failures.front().error);
+    for (size_t row = 0; row < with_logits; ++row)
+      KVASIR_TRY_VOID(sink(std::span<const float>(logits).subspan(row * n_vocab, n_vocab)));
+    fed += count;
+  }
+  return tokens.size();
+}
+
+std::string_view stop_text(Stop stop) {
+  switch (stop) {
+    case Stop::kLength:
+      return "length reached";
+    case Stop::kEndOfGeneration:
+      return "the model ended it";
+    case Stop::kStopString:
+      return "stop string";
+    case Stop::kInterrupted:
+      return "interrupted";
+  }
+  return "unknown";
+}
+
+Result<Answer> generate_answer(Session& session, engine::Sequence& sequence,
+                               const text::Tokenizer& tokenizer, engine::Sampler& sampler,
+                               const AnswerRequest& request, const TextSink& on_text) {
+  Answer answer;
+  Sha256 hash;
+  std::vector<float> logits;  // of the last token of the sequence
+  const bool hash_all = request.hash == LogitsHash::kAll;
+  // Rows are hashed once each, in the order of positions: with kAll when they are computed, with
+  // kSampled when they are sampled from.
+  const LogitsSink keep = [&](std::span<const float> row) -> Result<void> {
+    if (hash_all) hash.update(std::as_bytes(row));
+    logits.assign(row.begin(), row.end());
+    return {};
+  };
+
+  const Clock::time_point start = Clock::now();
+  KVASIR_TRY(answer.prompt_tokens,
+             feed(session, sequence, request.prompt,
+                  hash_all ? LogitsOf::kEveryToken : LogitsOf::kLastToken, keep));
+  answer.prompt_seconds = seconds_since(start);
+  for (text::TokenId id : request.prompt) sampler.accept(id);
+  const auto unfed = request.prompt.subspan(answer.prompt_tokens);
+  answer.unfed.assign(unfed.begin(), unfed.end());
+
+  const Clock::time_point answer_start = Clock::now();
+  text::Detokenizer detokenizer(request.stops);
+  const auto emit = [&](const std::string& text) -> Result<void> {
+    if (text.empty()) return {};
+    return on_text(text);
+  };
+  answer.stop = answer.unfed.empty() ? Stop::kLength : Stop::kInterrupted;
+  while (answer.tokens < request.tokens_max) {
+    KVASIR_TRY(size_t fed, feed(session, sequence, answer.unfed, LogitsOf::kLastToken, keep));
+    answer.unfed.erase(answer.unfed.begin(), answer.unfed.begin() + static_cast<ptrdiff_t>(fed));
+    if (!answer.unfed.empty()) {
+      answer.stop = Stop::kInterrupted;
+      break;
+    }
+    if (request.hash == LogitsHash::kSampled) hash.update(std::as_bytes(std::span(logits)));
+    const text::TokenId id = sampler.sample(logits);
+    sampler.accept(id);
+    if (tokenizer.is_end_of_generation(id)) {
+      answer.stop = Stop::kEndOfGeneration;
+      break;
+    }
+    ++answer.tokens;
+    answer.unfed = {id};
+    KVASIR_TRY_VOID(emit(detokenizer.push(tokenizer.bytes(id))));
+    if (detokenizer.stopped()) {
+      answer.stop = Stop::kStopString;
+      break;
+    }
+  }
+  KVASIR_TRY_VOID(emit(detokenizer.finish()));
+  answer.seconds = seconds_since(answer_start);
+  if (request.hash != LogitsHash::kNone) answer.logits_hash = hash.hex();
+  return answer;
+}
+
+std::string speed_text(std::string_view what, uint64_t tokens, double seconds) {
+  std::string text = fmt::format("{:<10}{} tokens", fmt::format("{}:", what), tokens);
+  if (seconds > 0) {
+    text += fmt::format(" in {:.2f} s, {:.1f} tokens/s", seconds,
+                        static_cast<double>(tokens) / seconds);
+  }
+  return text;
+}
+
+void print_statistics(Session& session, const Answer& answer, uint64_t seed) {
+  fmt::print(stderr, "{}\n{} ({})\n",
+             speed_text("prompt", answer.prompt_tokens, answer.prompt_seconds),
+             speed_text("answer", answer.tokens, answer.seconds), stop_text(answer.stop));
+  print_statistics(session);
+  fmt::print(stderr, "seed:     {}\n", seed);
+}
+
+void print_statistics(Session& session) {
+  const engine::MemoryNeed& memory = session.memory();
+  const engine::EngineOptions& options = session.options();
+  fmt::print(stderr,
+             "memory:   {} at the peak; weights {} (mapped), keys and values {} for {} tokens, "
+             "recurrent state {}, scratch {}\n",
+             bytes_text(peak_resident_bytes()), bytes_text(memory.weights),
+             bytes_text(memory.kv_cache), session.context(), bytes_text(memory.recurrent),
+             bytes_text(memory.scratch));
+  fmt::print(stderr,
+             "kernels:  {}, {} {}, arithmetic version {}, kv type {}, output encoding {}, chunks "
+             "of {}\n",
+             session.kernels().name, session.threads(),
+             session.threads() == 1 ? "thread" : "threads", kernels::kArithmeticVersion,
+             options.kv_type == kernels::KvType::kF16 ? "f16" : "f32",
+             expert::encoding_name(options.encoding), options.rows_max);
+}
+
+}  // namespace kvasir::cli

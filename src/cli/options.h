@@ -1,0 +1,121 @@
+// What the user asked for, as plain data: filled by flags.cc, read by the verbs. Knows nothing of
+// the command-line library.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "expert/encoding.h"
+#include "kernels/kernels.h"
+#include "model/synthesis.h"
+
+namespace kvasir::cli {
+
+struct ModelFlags {
+  std::string path;  // empty: $KVASIR_MODEL, else the bundled model
+};
+
+struct ComputeFlags {
+  std::optional<uint64_t> threads;  // default: the processors this process may use
+  std::optional<uint64_t> context;  // default: the verb's
+  uint64_t chunk = 128;             // prompt rows per call
+  kernels::KvType kv_type = kernels::KvType::kF16;
+  expert::OutputEncoding encoding = expert::OutputEncoding::kF32;
+  bool stats = false;
+};
+
+struct PromptFlags {
+  std::optional<std::string> text;
+  std::optional<std::string> file;  // "-": standard input, as without either
+  bool escapes = false;             // \n, \t and \\ in `text` are characters
+  bool parse_special = true;
+  bool normalize = true;
+};
+
+// Unset values take the model's own defaults.
+struct SamplingFlags {
+  std::optional<float> temperature;
+  std::optional<uint32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<uint32_t> penalty_window;
+  std::vector<std::pair<int32_t, float>> logit_bias;
+  uint64_t seed = 0;
+};
+
+enum class LogitsHash : uint8_t { kNone, kSampled, kAll };
+
+struct GenerateOptions {
+  ModelFlags model;
+  ComputeFlags compute;
+  PromptFlags prompt;
+  SamplingFlags sampling;
+  std::optional<uint64_t> tokens;
+  std::vector<std::string> stops;
+  LogitsHash hash = LogitsHash::kNone;
+  bool echo = false;
+};
+
+enum class ThinkingFlag : uint8_t { kAuto, kOn, kOff };
+
+struct ChatOptions {
+  ModelFlags model;
+  ComputeFlags compute;
+  SamplingFlags sampling;
+  std::optional<uint64_t> tokens;
+  std::vector<std::string> stops;
+  std::string system;
+  ThinkingFlag thinking = ThinkingFlag::kAuto;
+};
+
+struct PerplexityOptions {
+  ModelFlags model;
+  ComputeFlags compute;
+  PromptFlags prompt;
+  bool json = false;
+};
+
+struct TokenizeOptions {
+  ModelFlags model;
+  PromptFlags prompt;
+  bool json = false;
+};
+
+struct LogitsOptions {
+  ModelFlags model;
+  ComputeFlags compute;
+  std::string ids;     // file; "-": standard input
+  std::string output;  // file; "-": standard output
+};
+
+struct InspectOptions {
+  std::string path;
+  bool json = false;
+};
+
+struct SynthOptions {
+  std::string like;  // a published model's name; empty: a small random model
+  model::Architecture architecture = model::Architecture::kQwen35Moe;
+  std::optional<std::string> type;  // a tensor type, or "q4_k_m"
+  std::optional<uint64_t> layers;
+  std::optional<uint64_t> experts;
+  std::optional<uint64_t> experts_used;
+  std::optional<uint64_t> embedding;
+  std::optional<uint64_t> expert_width;
+  std::optional<uint64_t> vocabulary;
+  std::optional<uint64_t> context;
+  uint64_t seed = 1;
+  bool fused_gate_up = false;
+  bool fused_qkv = false;
+  bool tied_output = false;
+  bool skeleton = false;
+  std::string output;
+};
+
+}  // namespace kvasir::cli

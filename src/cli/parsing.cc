@@ -1,0 +1,148 @@
+#include "cli/parsing.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "text/utf8.h"
+
+namespace kvasir::cli {
+namespace {
+
+bool is_separator(char c) {
+  return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+bool is_control(unsigned char c) {
+  return c < 0x20 || c == 0x7f;
+}
+
+std::string hex_escapes(std::string_view bytes) {
+  std::string escapes;
+  for (char c : bytes) escapes += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return escapes;
+}
+
+}  // namespace
+
+Result<uint64_t> parse_whole(std::string_view text, uint64_t min, uint64_t max) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < min || value > max)
+    return Error::invalid("'{}' is not a whole number from {} to {}", text, min, max);
+  return value;
+}
+
+Result<float> parse_real(std::string_view text, float min, float max) {
+  float value = 0;
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  // The comparison is false for NaN.
+  if (error != std::errc() || stop != end || !(value >= min && value <= max))
+    return Error::invalid("'{}' is not a number from {} to {}", text, min, max);
+  return value;
+}
+
+Result<std::pair<int32_t, float>> parse_logit_bias(std::string_view text) {
+  size_t colon = text.find(':');
+  if (colon == std::string_view::npos)
+    return Error::invalid("'{}' is not of the form ID:BIAS, as in 42:-5.5", text);
+  KVASIR_TRY(uint64_t id,
+             parse_whole(text.substr(0, colon), 0, std::numeric_limits<int32_t>::max()));
+  KVASIR_TRY(float bias, parse_real(text.substr(colon + 1), -1000, 1000));
+  return std::pair(static_cast<int32_t>(id), bias);
+}
+
+Result<uint64_t> parse_seed(std::string_view text) {
+  if (text == "random") {
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+  }
+  Result<uint64_t> seed = parse_whole(text, 0, std::numeric_limits<uint64_t>::max());
+  if (!seed) return Error::invalid("{}, nor 'random'", seed.error().message);
+  return seed;
+}
+
+Result<std::vector<int32_t>> parse_ids(std::string_view text) {
+  std::vector<int32_t> ids;
+  auto skip_separators = [&] {
+    while (!text.empty() && is_separator(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_separator(text.back())) text.remove_suffix(1);
+  };
+  skip_separators();
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+    text = text.substr(1, text.size() - 2);
+    skip_separators();
+  }
+  while (!text.empty()) {
+    size_t length = 0;
+    while (length < text.size() && !is_separator(text[length])) ++length;
+    Result<uint64_t> id =
+        parse_whole(text.substr(0, length), 0, std::numeric_limits<int32_t>::max());
+    if (!id) {
+      return Error::invalid(
+          "token id number {}: '{}' is not a token id", ids.size() + 1,
+          without_control_characters(text.substr(0, std::min<size_t>(length, 40))));
+    }
+    ids.push_back(static_cast<int32_t>(*id));
+    text.remove_prefix(length);
+    skip_separators();
+  }
+  return ids;
+}
+
+std::string expand_escapes(std::string_view text) {
+  std::string expanded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char next = text[i] == '\\' && i + 1 < text.size() ? text[i + 1] : '\0';
+    if (next == 'n' || next == 't' || next == '\\') {
+      expanded += next == 'n' ? '\n' : next == 't' ? '\t' : '\\';
+      ++i;
+    } else {
+      expanded += text[i];
+    }
+  }
+  return expanded;
+}
+
+std::string without_control_characters(std::string_view text) {
+  std::string shown;
+  for (char c : text) {
+    if (c != '\n' && is_control(static_cast<unsigned char>(c)))
+      shown += hex_escapes({&c, 1});
+    else
+      shown += c;
+  }
+  return shown;
+}
+
+std::string quoted(std::string_view bytes) {
+  std::string shown = "\"";
+  while (!bytes.empty()) {
+    const text::Utf8Prefix next = text::read_utf8(bytes);
+    const bool character = next.kind == text::Utf8Prefix::Kind::kCharacter;
+    if (character && next.code == '\n')
+      shown += "\\n";
+    else if (character && (next.code == '"' || next.code == '\\'))
+      (shown += '\\') += bytes[0];
+    // C1 controls (0x80 to 0x9f) drive terminals too.
+    else if (character && next.code >= 0x20 && (next.code < 0x7f || next.code > 0x9f))
+      shown += bytes.substr(0, next.bytes);
+    else
+      shown += hex_escapes(bytes.substr(0, next.bytes));
+    bytes.remove_prefix(next.bytes);
+  }
+  return shown + "\"";
+}
+
+std::string bytes_text(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  auto value = static_cast<double>(bytes);
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace kvasir::cli

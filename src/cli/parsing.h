@@ -1,0 +1,38 @@
+// Text of arguments and small input files -> values. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kvasir::cli {
+
+// Decimal digits only. kInvalid showing the text and the allowed range.
+Result<uint64_t> parse_whole(std::string_view text, uint64_t min, uint64_t max);
+// Decimal or scientific notation. kInvalid also for NaN and infinities.
+Result<float> parse_real(std::string_view text, float min, float max);
+// "ID:BIAS".
+Result<std::pair<int32_t, float>> parse_logit_bias(std::string_view text);
+// A number, or "random" for one from the operating system.
+Result<uint64_t> parse_seed(std::string_view text);
+
+// Token ids separated by commas or white space, in brackets or not: what `tokenize --json` prints.
+Result<std::vector<int32_t>> parse_ids(std::string_view text);
+
+// \n, \t and \\ become the characters they name; any other backslash stays.
+std::string expand_escapes(std::string_view text);
+
+// For terminals: control characters become "\x1b", so that a file's texts cannot drive them.
+// Line ends stay.
+std::string without_control_characters(std::string_view text);
+// In double quotes, on one line, printable ASCII and valid UTF-8 only.
+std::string quoted(std::string_view bytes);
+
+// "17.7 MiB".
+std::string bytes_text(uint64_t bytes);
+
+}  // namespace kvasir::cli

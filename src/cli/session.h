@@ -1,0 +1,66 @@
+// A model ready to compute: file, weights by role, threads, expert service and engine, wired
+// together.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cli/options.h"
+#include "engine/engine.h"
+#include "engine/memory_fit.h"
+#include "engine/sampler.h"
+#include "expert/local_expert_service.h"
+#include "text/tokenizer.h"
+
+namespace kvasir::cli {
+
+// The file the flags name; without -m $KVASIR_MODEL, then the model that comes with the program.
+Result<std::shared_ptr<const gguf::ModelFile>> open_model_file(const ModelFlags& flags);
+
+// Context of generate and chat without --ctx: what the model was trained on, but no more than
+// costs little memory.
+uint64_t default_context(const model::HyperParameters& hp);
+
+// The flags over the model's own settings.
+Result<engine::SamplerOptions> sampler_options(const SamplingFlags& flags,
+                                               const gguf::Metadata& metadata);
+
+// Ids that must not be sampled: unused tokens, and rows of the head without a token.
+std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab);
+
+// One thread.
+class Session {
+ public:
+  // Checks that a sequence of `context` tokens fits into memory, then reads the weights in.
+  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const gguf::ModelFile> file,
+                                               const ComputeFlags& flags, uint64_t context);
+
+  engine::Engine& engine() { return *engine_; }
+  const model::Model& model() const { return model_; }
+  const kernels::KernelTable& kernels() const { return *kernels_; }
+  const engine::EngineOptions& options() const { return engine_->options(); }
+  const engine::MemoryNeed& memory() const { return memory_; }
+  size_t n_vocab() const { return model_.hp.n_vocab; }
+  size_t threads() const { return pool_->threads(); }
+  size_t context() const { return context_; }
+  Result<std::unique_ptr<engine::Sequence>> new_sequence() {
+    return engine_->new_sequence(context_);
+  }
+
+ private:
+  Session() = default;
+
+  // In the order in which they refer to each other.
+  model::Model model_;
+  const kernels::KernelTable* kernels_ = nullptr;
+  engine::MemoryNeed memory_;
+  size_t context_ = 0;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<expert::LocalExpertService> experts_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+}  // namespace kvasir::cli

@@ -1,0 +1,18 @@
+// One function per subcommand. Each returns the exit code; an Error is reported by the caller
+// (kInvalid as a usage error, anything else as a failure).
+#pragma once
+
+#include "base/error.h"
+#include "cli/options.h"
+
+namespace kvasir::cli {
+
+Result<int> generate(const GenerateOptions& options);
+Result<int> chat(const ChatOptions& options);
+Result<int> perplexity(const PerplexityOptions& options);
+Result<int> tokenize(const TokenizeOptions& options);
+Result<int> logits(const LogitsOptions& options);
+Result<int> inspect(const InspectOptions& options);
+Result<int> synth(const SynthOptions& options);
+
+}  // namespace kvasir::cli

@@ -1,0 +1,225 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/canonical_math.h"
+
+namespace kvasir::engine {
+namespace {
+
+constexpr float kRemoved = std::numeric_limits<float>::quiet_NaN();
+
+// exp() becomes an integer of 40 fractional bits. Sums of integers are exact in any order, so no
+// rounding rule has to be stated for totals and prefixes. Much more: 2^22 candidates (the largest
+// vocabulary) of full weight would overflow 64 bits. Less: rare tokens could never be drawn.
+constexpr double kWeightOne = 0x1p40;
+
+constexpr float kTemperatureMax = 100.0F;
+constexpr float kRepetitionMin = 0.01F;
+constexpr float kRepetitionMax = 100.0F;
+constexpr float kPenaltyMax = 100.0F;
+constexpr float kBiasMax = 1000.0F;
+
+Result<void> check_range(std::string_view name, float value, float min, float max) {
+  if (value >= min && value <= max) return {};  // false for NaN
+  return Error::invalid("{} is {}, allowed are {} to {}", name, value, min, max);
+}
+
+// The high half of a 64 x 64 bit product: floor(a * b / 2^64).
+uint64_t multiply_high(uint64_t a, uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>(static_cast<Wide>(a) * b >> 64);
+}
+
+}  // namespace
+
+Result<void> check(const SamplerOptions& options) {
+  KVASIR_TRY_VOID(check_range("temperature", options.temperature, 0, kTemperatureMax));
+  KVASIR_TRY_VOID(check_range("top-p", options.top_p, 0, 1));
+  KVASIR_TRY_VOID(check_range("min-p", options.min_p, 0, 1));
+  KVASIR_TRY_VOID(check_range("repetition penalty", options.repetition_penalty, kRepetitionMin,
+                              kRepetitionMax));
+  KVASIR_TRY_VOID(
+      check_range("presence penalty", options.presence_penalty, -kPenaltyMax, kPenaltyMax));
+  KVASIR_TRY_VOID(
+      check_range("frequency penalty", options.frequency_penalty, -kPenaltyMax, kPenaltyMax));
+  for (auto [id, bias] : options.logit_bias) {
+    if (id < 0) return Error::invalid("logit bias for token {}: ids start at 0", id);
+    KVASIR_TRY_VOID(
+        check_range(fmt::format("logit bias of token {}", id), bias, -kBiasMax, kBiasMax));
+  }
+  return {};
+}
+
+RandomGenerator::RandomGenerator(uint64_t seed) {
+  for (uint64_t& word : state_) {  // splitmix64
+    seed += 0x9e3779b97f4a7c15U;
+    uint64_t z = seed;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    word = z ^ (z >> 31);
+  }
+}
+
+uint64_t RandomGenerator::next() {
+  uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+  uint64_t shifted = state_[1] << 17;
+  state_[2] ^= state_[0];
+  state_[3] ^= state_[1];
+  state_[1] ^= state_[2];
+  state_[0] ^= state_[3];
+  state_[2] ^= shifted;
+  state_[3] = std::rotl(state_[3], 45);
+  return result;
+}
+
+Sampler::Sampler(SamplerOptions options, std::vector<int32_t> never)
+    : options_(std::move(options)),
+      never_(std::move(never)),
+      penalises_(options_.repetition_penalty != 1.0F || options_.presence_penalty != 0.0F ||
+                 options_.frequency_penalty != 0.0F),
+      random_(options_.seed) {
+  std::sort(never_.begin(), never_.end());
+}
+
+void Sampler::accept(int32_t token) {
+  if (!penalises_) return;
+  history_.push_back(token);
+  ++history_counts_[token];
+  if (options_.penalty_window == 0 || history_.size() <= options_.penalty_window) return;
+  auto oldest = history_counts_.find(history_.front());
+  if (--oldest->second == 0) history_counts_.erase(oldest);
+  history_.pop_front();
+}
+
+int32_t Sampler::sample(std::span<const float> logits) {
+  KVASIR_CHECK(!logits.empty());
+  adjust(logits);
+  std::optional<int32_t> best = best_id();
+  if (options_.temperature == 0.0F) return best ? *best : fallback_id();
+  if (!best) {
+    random_.next();  // one draw per token, whatever happens
+    return fallback_id();
+  }
+  select_top_k();
+  weigh(scores_[static_cast<size_t>(*best)]);
+  return draw();
+}
+
+// Bias, removal and penalties, in this order; whatever is not finite afterwards is removed too.
+void Sampler::adjust(std::span<const float> logits) {
+  scores_.assign(logits.begin(), logits.end());
+  auto in_vocabulary = [&](int32_t id) {
+    return id >= 0 && static_cast<size_t>(id) < scores_.size();
+  };
+  for (auto [id, bias] : options_.logit_bias)
+    if (in_vocabulary(id)) scores_[static_cast<size_t>(id)] += bias;
+  for (int32_t id : never_)
+    if (in_vocabulary(id)) scores_[static_cast<size_t>(id)] = kRemoved;
+  for (auto [id, count] : history_counts_) {
+    if (!in_vocabulary(id)) continue;
+    float& score = scores_[static_cast<size_t>(id)];
+    score =
+        score > 0.0F ? score / options_.repetition_penalty : score * options_.repetition_penalty;
+    score -= options_.presence_penalty;
+    score -= static_cast<float>(count) * options_.frequency_penalty;
+  }
+}
+
+std::optional<int32_t> Sampler::best_id() const {
+  std::optional<size_t> best;
+  for (size_t id = 0; id < scores_.size(); ++id) {
+    if (best ? scores_[id] > scores_[*best] && std::isfinite(scores_[id])
+             : std::isfinite(scores_[id]))
+      best = id;
+  }
+  if (!best) return std::nullopt;
+  return static_cast<int32_t>(*best);
+}
+
+int32_t Sampler::fallback_id() const {
+  for (size_t id = 0; id < scores_.size(); ++id) {
+    auto token = static_cast<int32_t>(id);
+    if (!std::binary_search(never_.begin(), never_.end(), token)) return token;
+  }
+  return 0;
+}
+
+bool Sampler::better(const Candidate& a, const Candidate& b) {
+  return a.score > b.score || (a.score == b.score && a.id < b.id);
+}
+
+// Candidates: the top_k best scores, or all of them. A heap with the worst of the chosen on top: in
+// a large vocabulary nearly every id is turned away by one comparison.
+void Sampler::select_top_k() {
+  candidates_.clear();
+  ordered_ = 0;
+  size_t wanted = options_.top_k == 0 ? scores_.size() : options_.top_k;
+  bool heap = false;
+  for (size_t id = 0; id < scores_.size(); ++id) {
+    float score = scores_[id];
+    if (candidates_.size() < wanted) {
+      if (std::isfinite(score)) candidates_.push_back({score, static_cast<int32_t>(id), 0});
+      continue;
+    }
+    if (!heap) std::make_heap(candidates_.begin(), candidates_.end(), better);
+    heap = true;
+    // Ids ascend, so an equal score loses here.
+    if (!(score > candidates_.front().score) || !std::isfinite(score)) continue;
+    std::pop_heap(candidates_.begin(), candidates_.end(), better);
+    candidates_.back() = {score, static_cast<int32_t>(id), 0};
+    std::push_heap(candidates_.begin(), candidates_.end(), better);
+  }
+}
+
+void Sampler::weigh(float best_score) {
+  for (Candidate& candidate : candidates_) {
+    float e = kernels::canonical_exp((candidate.score - best_score) / options_.temperature);
+    candidate.weight = static_cast<uint64_t>(static_cast<double>(e) * kWeightOne);
+  }
+}
+
+// Only as much of the order as a prefix needs: top-p and the draw rarely look beyond a few hundred
+// candidates of a quarter of a million.
+void Sampler::order_up_to(size_t count) {
+  if (count <= ordered_) return;
+  auto begin = candidates_.begin() + static_cast<ptrdiff_t>(ordered_);
+  size_t target = std::min(candidates_.size(), std::max<size_t>(256, ordered_ * 4));
+  auto end = candidates_.begin() + static_cast<ptrdiff_t>(target);
+  if (end != candidates_.end()) std::nth_element(begin, end, candidates_.end(), better);
+  std::sort(begin, end, better);
+  ordered_ = target;
+}
+
+int32_t Sampler::draw() {
+  uint64_t total = 0;
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  uint64_t kept_total = total;
+  if (options_.top_p < 1.0F || options_.min_p > 0.0F) {
+    order_up_to(1);
+    double top_p_weight = options_.top_p < 1.0F
+                              ? static_cast<double>(options_.top_p) * static_cast<double>(total)
+                              : std::numeric_limits<double>::infinity();
+    double min_p_weight =
+        static_cast<double>(options_.min_p) * static_cast<double>(candidates_.front().weight);
+    kept_total = candidates_.front().weight;
+    for (size_t i = 1; i < candidates_.size(); ++i) {
+      if (static_cast<double>(kept_total) >= top_p_weight) break;
+      order_up_to(i + 1);
+      if (static_cast<double>(candidates_[i].weight) < min_p_weight) break;
+      kept_total += candidates_[i].weight;
+    }
+  }
+  uint64_t target = multiply_high(random_.next(), kept_total);  // < kept_total
+  uint64_t sum = 0;
+  for (size_t i = 0;; ++i) {
+    order_up_to(i + 1);
+    sum += candidates_[i].weight;
+    if (sum > target) return candidates_[i].id;
+  }
+}
+
+}  // namespace kvasir::engine

@@ -1,0 +1,41 @@
+// The seam between a monolith and a swarm: "for these rows, these experts". The engine cannot tell
+// who computes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "expert/encoding.h"
+
+namespace kvasir::expert {
+
+struct ExpertRequest {
+  uint32_t layer = 0;
+  // [n_rows][n_embd] f32, the normed rows that the router saw; finite.
+  const float* rows = nullptr;
+  size_t n_rows = 0;
+  // [n_rows][top_k] expert indices within the layer, in rank order, without repetition in a row.
+  const uint16_t* ids = nullptr;
+  size_t top_k = 0;
+  OutputEncoding encoding = OutputEncoding::kF32;
+};
+
+// One row that could not be computed (kNonFinite names layer, expert and matrix). Other rows are
+// not affected.
+struct RowFailure {
+  size_t row = 0;
+  Error error;
+};
+
+class ExpertService {
+ public:
+  virtual ~ExpertService() = default;
+  // out: [n_rows][top_k][n_embd] f32, already through the output encoding; written completely,
+  // failed rows with zeros. An Error means that nothing was computed. At most one failure per row,
+  // in ascending row order.
+  virtual Result<std::vector<RowFailure>> compute(const ExpertRequest& request, float* out) = 0;
+};
+
+}  // namespace kvasir::expert

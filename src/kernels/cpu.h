@@ -1,0 +1,10 @@
+// What this processor can run, as far as the kernels care. Always false on other architectures.
+#pragma once
+
+namespace kvasir::kernels {
+
+bool has_avx2();         // AVX2 and F16C, with the operating system saving their registers
+bool has_avx512();       // AVX-512 F, BW, VL and DQ, besides all of has_avx2()
+bool has_avx512_vnni();  // AVX-512 VNNI, besides all of has_avx512()
+
+}  // namespace kvasir::kernels
