@@ -33,6 +33,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
 
 if(KVASIR_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1")  # half the compile time of -O2 under sanitizers
   add_compile_options(-fsanitize=${KVASIR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${KVASIR_SANITIZE})
 endif()

@@ -18,7 +18,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 double ulp_error(float got, double want) {
   int exponent = 0;
   std::frexp(want, &exponent);
-  return std::fabs(double{got} - want) / std::ldexp(1.0, std::max(exponent - 24, -149));
+  return std::fabs(static_cast<double>(got) - want) /
+         std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 
 // The largest error over every `step`th float between two of one sign.
@@ -29,7 +30,7 @@ double worst_ulp_error(float from, float to, Got got, Want want) {
   for (uint64_t bits = std::bit_cast<uint32_t>(from); bits <= std::bit_cast<uint32_t>(to);
        bits += kStep) {
     const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
-    worst = std::max(worst, ulp_error(got(x), want(double{x})));
+    worst = std::max(worst, ulp_error(got(x), want(static_cast<double>(x))));
   }
   return worst;
 }
@@ -203,7 +204,7 @@ TEST(HalfPrecision, ReadsEveryHalf) {
     const double want = exponent == 31  ? sign * std::numeric_limits<double>::infinity()
                         : exponent == 0 ? sign * std::ldexp(mantissa, -24)
                                         : sign * std::ldexp(1024 + mantissa, exponent - 25);
-    ASSERT_EQ(double{got}, want) << bits;
+    ASSERT_EQ(static_cast<double>(got), want) << bits;
     ASSERT_EQ(std::signbit(got), sign < 0) << bits;
     ASSERT_EQ(f16_from_f32(got), bits) << bits;
   }

@@ -187,11 +187,11 @@ TEST_F(IsaEquality, ExponentialFunctions) {
         {"sigmoid", &KernelTable::sigmoid},
         {"silu", &KernelTable::silu}};
     for (const auto& [name, function] : unary) {
-      expect_equal(name, [&](const KernelTable& table) {
+      expect_equal(name, [&, f = function](const KernelTable& table) {
         Floats out(n);
-        (table.*function)(x.data(), n, out.data());
+        (table.*f)(x.data(), n, out.data());
         Floats in_place = x;
-        (table.*function)(in_place.data(), n, in_place.data());
+        (table.*f)(in_place.data(), n, in_place.data());
         out.insert(out.end(), in_place.begin(), in_place.end());
         return out;
       });
@@ -199,13 +199,13 @@ TEST_F(IsaEquality, ExponentialFunctions) {
     const std::pair<const char*, Binary KernelTable::*> binary[] = {
         {"silu_mul", &KernelTable::silu_mul}, {"sigmoid_mul", &KernelTable::sigmoid_mul}};
     for (const auto& [name, function] : binary) {
-      expect_equal(name, [&](const KernelTable& table) {
+      expect_equal(name, [&, f = function](const KernelTable& table) {
         Floats out(n);
-        (table.*function)(x.data(), y.data(), n, out.data());
+        (table.*f)(x.data(), y.data(), n, out.data());
         Floats first = x;
-        (table.*function)(first.data(), y.data(), n, first.data());
+        (table.*f)(first.data(), y.data(), n, first.data());
         Floats second = y;
-        (table.*function)(x.data(), second.data(), n, second.data());
+        (table.*f)(x.data(), second.data(), n, second.data());
         out.insert(out.end(), first.begin(), first.end());
         out.insert(out.end(), second.begin(), second.end());
         return out;

@@ -2,6 +2,8 @@
 // KVASIR_TEST_ROWS=1000000.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "kernels/test_isa_equality.h"
 
@@ -90,7 +92,7 @@ class IsaMatMul : public IsaEquality {
   void fill_activation_row(ActivationFormat format, size_t n, std::byte* row) {
     if (format == ActivationFormat::kF32) {
       const Floats values = floats(n, one_in(4));
-      std::memcpy(row, values.data(), n * sizeof(float));
+      std::copy(values.begin(), values.end(), reinterpret_cast<float*>(row));
     } else if (format == ActivationFormat::kQ8_K) {
       for (size_t b = 0; b < n / 256; ++b) {
         BlockQ8K block{};

@@ -65,7 +65,8 @@ TEST(ScalarMatMul, AgreesWithTheReferenceOnItsBlocks) {
     for (size_t r = 0; r < kRows; ++r) {
       double magnitudes = 0;
       for (size_t i = 0; i < kLength; ++i) {
-        magnitudes += std::fabs(double{values[r * kLength + i]} * double{x[i]});
+        magnitudes +=
+            std::fabs(static_cast<double>(values[r * kLength + i]) * static_cast<double>(x[i]));
       }
       EXPECT_NEAR(y[r], want[r], tolerance(type.type) * magnitudes) << "row " << r;
     }
@@ -101,13 +102,13 @@ TEST(ScalarMatMul, IsTheDotProductOfWhatTheBlocksMean) {
         double x_i = 0;
         if (activation_format(type.type) == ActivationFormat::kQ8_K) {
           const auto& block = reinterpret_cast<const BlockQ8K*>(row.data())[i / 256];
-          x_i = double{block.d} * block.q[i % 256];
+          x_i = static_cast<double>(block.d) * block.q[i % 256];
         } else {
           const auto& block = reinterpret_cast<const BlockQ8_0*>(row.data())[i / 32];
-          x_i = double{block.d} * block.q[i % 32];
+          x_i = static_cast<double>(block.d) * block.q[i % 32];
         }
-        want += double{values[i]} * x_i;
-        magnitudes += std::fabs(double{values[i]} * x_i);
+        want += static_cast<double>(values[i]) * x_i;
+        magnitudes += std::fabs(static_cast<double>(values[i]) * x_i);
       }
       float y = 0;
       scalar().matmul(type.type)(w.data(), w.size(), 1, kN, row.data(), row.size(), 1, &y, 1);

@@ -23,7 +23,8 @@ Floats random_floats(Random& random, size_t n, float size = 2.0f) {
 
 double exact_dot(const Floats& a, const Floats& b) {
   double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * double{b[i]};
+  for (size_t i = 0; i < a.size(); ++i)
+    sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
   return sum;
 }
 
@@ -35,10 +36,14 @@ TEST(Norms, DivideByTheRootMeanSquareAndTheLength) {
   Floats y(200);
   scalar().rms_norm(x.data(), weight.data(), 200, 1e-6f, y.data());
   for (size_t i = 0; i < 200; ++i) {
-    EXPECT_NEAR(y[i], double{x[i]} * double{weight[i]} / std::sqrt(squares / 200 + 1e-6), 2e-6);
+    EXPECT_NEAR(y[i],
+                static_cast<double>(x[i]) * static_cast<double>(weight[i]) /
+                    std::sqrt(squares / 200 + 1e-6),
+                2e-6);
   }
   scalar().l2_norm(x.data(), 200, 1e-6f, y.data());
-  for (size_t i = 0; i < 200; ++i) EXPECT_NEAR(y[i], double{x[i]} / std::sqrt(squares), 1e-7);
+  for (size_t i = 0; i < 200; ++i)
+    EXPECT_NEAR(y[i], static_cast<double>(x[i]) / std::sqrt(squares), 1e-7);
 }
 
 TEST(Norms, UseEpsWhereThereIsNothingToDivideBy) {
@@ -80,10 +85,12 @@ TEST(Softmax, SumsToOneAndKeepsTheOrder) {
   double sum = 0;
   double exact_sum = 0;
   const float max = *std::max_element(x.begin(), x.end());
-  for (const float value : x) exact_sum += std::exp(double{value} - double{max});
+  for (const float value : x)
+    exact_sum += std::exp(static_cast<double>(value) - static_cast<double>(max));
   for (size_t i = 0; i < 100; ++i) {
-    EXPECT_NEAR(p[i], std::exp(double{x[i]} - double{max}) / exact_sum, 1e-6);
-    sum += double{p[i]};
+    EXPECT_NEAR(p[i], std::exp(static_cast<double>(x[i]) - static_cast<double>(max)) / exact_sum,
+                1e-6);
+    sum += static_cast<double>(p[i]);
   }
   EXPECT_NEAR(sum, 1.0, 1e-6);
   EXPECT_EQ(p[40], 0.0f);
@@ -162,12 +169,13 @@ TEST(Attention, IsASoftmaxOverThePositionsOfABlock) {
     double exact_l = 0;
     for (size_t t = 0; t < kPositions; ++t) {
       EXPECT_EQ(scores[t], canonical_exp(s[t] - max));
-      exact_l += double{scores[t]};
+      exact_l += static_cast<double>(scores[t]);
     }
     EXPECT_NEAR(l, exact_l, 1e-5 * exact_l);
     for (size_t j = 0; j < kDim; ++j) {
       double want = 0;
-      for (size_t t = 0; t < kPositions; ++t) want += double{scores[t]} * double{values[t][j]};
+      for (size_t t = 0; t < kPositions; ++t)
+        want += static_cast<double>(scores[t]) * static_cast<double>(values[t][j]);
       EXPECT_NEAR(u[j], want, 1e-5);
     }
   }
@@ -192,7 +200,7 @@ TEST(DeltaStep, FollowsTheRecurrence) {
   Floats state = random_floats(random, kDim * kColumns);
   double s[kDim][kColumns];
   for (size_t j = 0; j < kColumns; ++j) {
-    for (size_t i = 0; i < kDim; ++i) s[i][j] = double{state[j * kDim + i]};
+    for (size_t i = 0; i < kDim; ++i) s[i][j] = static_cast<double>(state[j * kDim + i]);
   }
   for (int step = 0; step < 2; ++step) {
     const Floats q = random_floats(random, kDim, 0.3f);
@@ -205,13 +213,13 @@ TEST(DeltaStep, FollowsTheRecurrence) {
       double r = 0;
       for (size_t i = 0; i < kDim; ++i) {
         s[i][j] *= 0.75;
-        r += s[i][j] * double{k[i]};
+        r += s[i][j] * static_cast<double>(k[i]);
       }
-      const double delta = 0.5 * (double{v[j]} - r);
+      const double delta = 0.5 * (static_cast<double>(v[j]) - r);
       double want = 0;
       for (size_t i = 0; i < kDim; ++i) {
-        s[i][j] += double{k[i]} * delta;
-        want += s[i][j] * double{q[i]};
+        s[i][j] += static_cast<double>(k[i]) * delta;
+        want += s[i][j] * static_cast<double>(q[i]);
         EXPECT_NEAR(state[j * kDim + i], s[i][j], 1e-5);
       }
       EXPECT_NEAR(o[j], want * 0.125, 1e-5);

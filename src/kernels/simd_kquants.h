@@ -4,7 +4,7 @@
 // Q4_K, Q5_K and Q6_K are here, Q2_K and Q3_K in simd_kquants_low.h. A format here is a struct of
 // static functions:
 //   kBytes, kHasMinimum      of a block
-//   Activation               what a tile keeps of one activation block; prepare() makes it
+//   prepare()                what a tile keeps of one activation block
 //   Heads                    what a tile decodes once per block for all its rows: read_heads()
 //   dot<kColumns>()          kColumns vectors of 32-bit partial sums of one row, unreduced
 //   minimum_sums()           one 32-bit sum of min_j * (sums of x) per row, in row order
@@ -99,8 +99,8 @@ KVASIR_INLINE Ints scaled_sums16(const BlockQ8K& x) {
   return mul16(sums, all16(-factor / 2));
 }
 
-// The scales of vector i, whose 16-value groups are first, first + 1, ... with AVX2 and in AVX-512
-// the four that `groups` names.
+// The scales of vector i of a block in natural order: groups 2i and 2i + 1 with AVX2, 4i to 4i + 3
+// with AVX-512, one per lane.
 template <int i>
 KVASIR_INLINE Ints scales16_natural(Ints scales) {
 #if defined(__AVX512F__)
