@@ -1,6 +1,6 @@
-// Prints one hash over the results of the canonical arithmetic on fixed pseudo-random input: the same
-// number on every processor. Built natively, for AArch64 and for WebAssembly; scripts/portable-check.sh
-// compares them.
+// Prints one hash over the results of the canonical arithmetic on fixed pseudo-random input: the
+// same number on every processor. Built natively, for AArch64 and for WebAssembly;
+// scripts/portable-check.sh compares them.
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -47,7 +47,9 @@ class Random {
     return state_ * 0x2545f4914f6cdd1dU;
   }
   // In [-1, 1), a multiple of 2^-23.
-  float unit() { return static_cast<float>(static_cast<int32_t>(next() >> 40) - (1 << 23)) * 0x1p-23F; }
+  float unit() {
+    return static_cast<float>(static_cast<int32_t>(next() >> 40) - (1 << 23)) * 0x1p-23F;
+  }
 
  private:
   uint64_t state_ = 0x9e3779b97f4a7c15U;
@@ -59,11 +61,11 @@ struct ScaleFields {
   std::array<int, 2> offsets;  // -1: none
 };
 constexpr ScaleFields kTypes[] = {
-    {TensorType::kQ4_0, {0, -1}},    {TensorType::kQ4_1, {0, 2}},     {TensorType::kQ5_0, {0, -1}},
-    {TensorType::kQ5_1, {0, 2}},     {TensorType::kQ8_0, {0, -1}},    {TensorType::kQ2_K, {80, 82}},
-    {TensorType::kQ3_K, {108, -1}},  {TensorType::kQ4_K, {0, 2}},     {TensorType::kQ5_K, {0, 2}},
-    {TensorType::kQ6_K, {208, -1}},  {TensorType::kIQ4_NL, {0, -1}},  {TensorType::kIQ4_XS, {0, -1}},
-    {TensorType::kMXFP4, {-1, -1}},  {TensorType::kF32, {-1, -1}},    {TensorType::kF16, {-1, -1}},
+    {TensorType::kQ4_0, {0, -1}},   {TensorType::kQ4_1, {0, 2}},    {TensorType::kQ5_0, {0, -1}},
+    {TensorType::kQ5_1, {0, 2}},    {TensorType::kQ8_0, {0, -1}},   {TensorType::kQ2_K, {80, 82}},
+    {TensorType::kQ3_K, {108, -1}}, {TensorType::kQ4_K, {0, 2}},    {TensorType::kQ5_K, {0, 2}},
+    {TensorType::kQ6_K, {208, -1}}, {TensorType::kIQ4_NL, {0, -1}}, {TensorType::kIQ4_XS, {0, -1}},
+    {TensorType::kMXFP4, {-1, -1}}, {TensorType::kF32, {-1, -1}},   {TensorType::kF16, {-1, -1}},
     {TensorType::kBF16, {-1, -1}},
 };
 

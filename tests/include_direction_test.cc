@@ -1,5 +1,5 @@
-// Dependencies point downwards only (docs/architecture.md). Finds out by reading every #include under
-// src/ and every kvasir_module() line of src/CMakeLists.txt.
+// Dependencies point downwards only (docs/architecture.md). Finds out by reading every #include
+// under src/ and every kvasir_module() line of src/CMakeLists.txt.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,12 +16,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // Highest first. A module may include itself and what stands below it.
-const std::vector<std::string> kOrder = {"cli",  "serve", "sim",    "api",  "swarm", "worker",
-                                         "market", "store", "relay",  "net",  "engine", "text",
-                                         "model",  "wire",  "expert", "kernels", "gguf", "base"};
+const std::vector<std::string> kOrder = {"cli",    "serve", "sim",    "api",     "swarm",  "worker",
+                                         "market", "store", "relay",  "net",     "engine", "text",
+                                         "model",  "wire",  "expert", "kernels", "gguf",   "base"};
 const std::set<std::string> kPortable = {"base", "kernels", "gguf", "wire", "expert"};
 
-fs::path source_root() { return fs::path(KVASIR_SOURCE_DIR) / "src"; }
+fs::path source_root() {
+  return fs::path(KVASIR_SOURCE_DIR) / "src";
+}
 
 int rank(const std::string& module) {
   for (size_t i = 0; i < kOrder.size(); ++i)
@@ -67,8 +69,7 @@ std::string module_of(const std::string& target) {
 
 TEST(IncludeDirection, EveryFolderIsAModuleOfTheArchitecture) {
   for (const auto& entry : fs::directory_iterator(source_root()))
-    if (entry.is_directory())
-      EXPECT_GE(rank(entry.path().filename().string()), 0) << entry.path();
+    if (entry.is_directory()) EXPECT_GE(rank(entry.path().filename().string()), 0) << entry.path();
 }
 
 TEST(IncludeDirection, NoFileIncludesUpwards) {
@@ -109,9 +110,14 @@ TEST(IncludeDirection, TheBuildDeclaresOnlyDownwardDependencies) {
 // platform it must not need.
 TEST(IncludeDirection, HeavyLibrariesStayInTheirRoom) {
   const std::map<std::string, std::set<std::string>> rooms = {
-      {"boost/", {"net"}},         {"openssl/ssl", {"net"}}, {"nlohmann/", {"cli", "api", "serve", "text"}},
-      {"CLI/", {"cli"}},           {"pcre2", {"text"}},      {"utf8proc", {"text"}},
-      {"sqlite3", {"store"}},      {"pqxx/", {"store"}}};
+      {"boost/", {"net"}},
+      {"openssl/ssl", {"net"}},
+      {"nlohmann/", {"cli", "api", "serve", "text"}},
+      {"CLI/", {"cli"}},
+      {"pcre2", {"text"}},
+      {"utf8proc", {"text"}},
+      {"sqlite3", {"store"}},
+      {"pqxx/", {"store"}}};
   for (const Include& include : all_includes())
     for (const auto& [prefix, allowed] : rooms)
       if (include.target.rfind(prefix, 0) == 0 &&

@@ -18,7 +18,7 @@ float canonical_softplus(float x);  // x above 20, else log1p(exp(x))
 // f64, for tables computed once.
 double canonical_exp2(double x);
 double canonical_log2(double x);
-double canonical_sin(double x);     // |x| <= 2^31
+double canonical_sin(double x);  // |x| <= 2^31
 double canonical_cos(double x);
 
 // IEEE half <-> single, nearest even, subnormals and infinities included.

@@ -2,8 +2,8 @@
 // instruction set. All tables give the same bits for the same input; `scalar()` is the definition.
 //
 // Conventions: n counts values, strides and row_bytes count bytes. Rows of weights lie as in the
-// file; rows of floats are aligned to 4 bytes only. Inputs are finite unless a function says that it
-// checks. Nothing here allocates, locks or throws; every function is thread-safe.
+// file; rows of floats are aligned to 4 bytes only. Inputs are finite unless a function says that
+// it checks. Nothing here allocates, locks or throws; every function is thread-safe.
 #pragma once
 
 #include <array>
@@ -25,8 +25,7 @@ enum class KvType : uint8_t { kF16, kF32 };
 // w: n_rows rows of n values, row_bytes apart. x: n_x rows in the weight type's activation format,
 // x_stride bytes apart. y_stride in floats. A non-finite weight scale shows up as a non-finite y.
 using MatMul = void (*)(const std::byte* w, size_t row_bytes, size_t n_rows, size_t n,
-                        const std::byte* x, size_t x_stride, size_t n_x, float* y,
-                        size_t y_stride);
+                        const std::byte* x, size_t x_stride, size_t n_x, float* y, size_t y_stride);
 
 struct KernelTable {
   std::string_view name;  // "scalar", "avx2", "avx512", "avx512-vnni"
