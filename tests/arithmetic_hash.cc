@@ -2,7 +2,6 @@
 // same number on every processor. Built natively, for AArch64 and for WebAssembly;
 // scripts/portable-check.sh compares them.
 #include <array>
-#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/fp_environment.h"
 #include "expert/encoding.h"
+#include "kernels/bit_cast.h"
 #include "kernels/canonical_math.h"
 #include "kernels/kernels.h"
 
@@ -81,7 +81,7 @@ std::vector<std::byte> random_weights(const ScaleFields& fields, size_t n, Rando
     if (fields.type == TensorType::kF32) store_le<float>(at, random.unit());
     if (fields.type == TensorType::kF16) store_le<uint16_t>(at, f16_from_f32(random.unit()));
     if (fields.type == TensorType::kBF16)
-      store_le<uint16_t>(at, static_cast<uint16_t>(std::bit_cast<uint32_t>(random.unit()) >> 16));
+      store_le<uint16_t>(at, static_cast<uint16_t>(bit_cast<uint32_t>(random.unit()) >> 16));
   }
   return row;
 }
@@ -146,7 +146,8 @@ void hash_encodings(const KernelTable& table, Random& random, Hash& hash) {
       std::vector<float> y = random_row(kValues, scale, random);
       expert::encode(table, encoding, y, wire.data());
       hash.add(wire);
-      expert::apply_encoding(table, encoding, y, wire.data());
+      const bool fits = expert::apply_encoding(table, encoding, y, wire.data());
+      hash.add(&fits, sizeof fits);
       hash.add(y);
     }
   }

@@ -69,7 +69,9 @@ std::string module_of(const std::string& target) {
 
 TEST(IncludeDirection, EveryFolderIsAModuleOfTheArchitecture) {
   for (const auto& entry : fs::directory_iterator(source_root()))
-    if (entry.is_directory()) EXPECT_GE(rank(entry.path().filename().string()), 0) << entry.path();
+    if (entry.is_directory()) {
+      EXPECT_GE(rank(entry.path().filename().string()), 0) << entry.path();
+    }
 }
 
 TEST(IncludeDirection, NoFileIncludesUpwards) {
@@ -99,7 +101,9 @@ TEST(IncludeDirection, TheBuildDeclaresOnlyDownwardDependencies) {
         dependencies = word == "DEPENDS";
       } else if (dependencies) {
         EXPECT_GT(rank(word), rank(name)) << name << " depends on " << word;
-        if (kPortable.count(name) != 0) EXPECT_EQ(kPortable.count(word), 1U) << name;
+        if (kPortable.count(name) != 0) {
+          EXPECT_EQ(kPortable.count(word), 1U) << name;
+        }
       }
     }
   }
@@ -121,9 +125,10 @@ TEST(IncludeDirection, HeavyLibrariesStayInTheirRoom) {
   for (const Include& include : all_includes())
     for (const auto& [prefix, allowed] : rooms)
       if (include.target.rfind(prefix, 0) == 0 &&
-          include.file.string().find("_test.cc") == std::string::npos)
+          include.file.string().find("_test.cc") == std::string::npos) {
         EXPECT_EQ(allowed.count(include.module), 1U)
             << include.file << " includes " << include.target;
+      }
 }
 
 }  // namespace
