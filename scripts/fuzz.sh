@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 seconds=$1
 
 cmake --preset fuzz >/dev/null
-cmake --build build-fuzz -j "$(nproc)"
+cmake --build build-fuzz -j "$(nproc)" --target fuzzers >build-fuzz/build.log 2>&1 ||
+  { tail -n 60 build-fuzz/build.log; exit 1; }
 mkdir -p build-fuzz/findings
 failed=0
 for target in build-fuzz/fuzz/*_fuzz; do

@@ -16,10 +16,11 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) std::abort();
   return memory;
 }
-void operator delete(void* memory) noexcept {
+// Not inlined: the compiler would see free() meet the memory of a `new` it did not inline, and warn.
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
