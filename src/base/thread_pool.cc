@@ -25,6 +25,7 @@ size_t default_thread_count() {
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -95,8 +96,13 @@ struct ThreadPool::Shared {
 ThreadPool::ThreadPool(size_t threads)
     : threads_(threads == 0 ? 1 : threads), shared_(std::make_unique<Shared>()) {
   set_canonical_fp_environment();
-  for (size_t thread = 1; thread < threads_; ++thread)
-    shared_->helpers.emplace_back([shared = shared_.get(), thread] { shared->helper(thread); });
+  try {
+    for (size_t thread = 1; thread < threads_; ++thread)
+      shared_->helpers.emplace_back([shared = shared_.get(), thread] { shared->helper(thread); });
+  } catch (const std::system_error&) {
+    // The system has no more threads or memory for their stacks. Fewer give the same results.
+    threads_ = shared_->helpers.size() + 1;
+  }
 }
 
 ThreadPool::~ThreadPool() {

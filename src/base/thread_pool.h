@@ -11,6 +11,7 @@ namespace kvasir {
 // threads do not exist, everything runs on the caller.
 class ThreadPool {
  public:
+  // Takes fewer threads, down to the caller alone, where the system does not give that many.
   explicit ThreadPool(size_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -1,6 +1,8 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -78,6 +80,23 @@ TEST(ThreadPool, ZeroThreadsMeansTheCaller) {
 TEST(ThreadPool, PoolsComeAndGoWithoutWork) {
   for (int i = 0; i < 50; ++i) ThreadPool pool(1 + static_cast<size_t>(i % 8));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space
+// Limits the address space of a child, so that stacks for 64 threads do not fit.
+TEST(ThreadPool, MakesDoWithTheThreadsTheSystemGives) {
+  EXPECT_EXIT(
+      {
+        rlimit limit;
+        limit.rlim_cur = limit.rlim_max = rlim_t{256} << 20;
+        ::setrlimit(RLIMIT_AS, &limit);
+        ThreadPool pool(64);
+        std::atomic<size_t> calls{0};
+        pool.run(1000, [&](size_t, size_t) { ++calls; });
+        ::_exit(pool.threads() < 64 && calls == 1000 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(ThreadPool, TheDefaultIsAtLeastOneThread) {
   EXPECT_GE(default_thread_count(), 1u);

@@ -69,7 +69,8 @@ Result<void> check_fit(const MemoryNeed& need, uint64_t available, size_t contex
   const uint64_t pages_that_fit =
       available > fixed && page_bytes != 0 ? (available - fixed) / page_bytes : 0;
   if (pages_that_fit == 0)
-    return std::move(error).with_hint("free some memory: not even a short context fits");
+    return std::move(error).with_hint(
+        "free some memory, or use a smaller --chunk: not even a short context fits");
   return std::move(error).with_hint(fmt::format(
       "use --ctx {} or less, or --kv-type f16 where it was f32", pages_that_fit * kPagePositions));
 }

@@ -179,12 +179,22 @@ Result<void> refuse_draft_only(const gguf::ModelFile& file, const HyperParameter
       .with_hint("it is a companion for drafting: name the file of the model itself");
 }
 
+// Leaving layers out would run, and give fluent nonsense.
+Result<void> refuse_more_blocks(const gguf::ModelFile& file, const HyperParameters& hp) {
+  const uint32_t n_blocks = hp.n_layers + hp.n_mtp_blocks;
+  const std::string next = block_prefix(n_blocks) + "attn_norm.weight";
+  if (file.find(next) == nullptr) return {};
+  return Error::corrupt("the metadata say {} blocks, but the file holds tensor '{}'", n_blocks,
+                        next);
+}
+
 Result<Model> bind(std::shared_ptr<const gguf::ModelFile> file, bool (*is_supported)(TensorType),
                    VectorCheck vector_check) {
   KVASIR_TRY_VOID(refuse_vocabulary_only(*file));
   Model model;
   KVASIR_TRY(model.hp, read_hyper_parameters(file->metadata()));
   KVASIR_TRY_VOID(refuse_draft_only(*file, model.hp));
+  KVASIR_TRY_VOID(refuse_more_blocks(*file, model.hp));
   Binder binder(*file, model.hp, is_supported, vector_check);
   KVASIR_TRY_VOID(binder.globals(model));
   model.layers.reserve(model.hp.n_layers);

@@ -301,6 +301,16 @@ TEST(Model, RefusesAFileWithTheDraftBlockOnly) {
   EXPECT_THAT(model.error().hint, HasSubstr("companion"));
 }
 
+TEST(Model, RefusesToLeaveLayersOut) {
+  ModelPieces pieces(tiny_plan());
+  pieces.set_u32("qwen35moe.block_count", 1);
+  const auto model = pieces.bind();
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().kind, ErrorKind::kCorrupt);
+  EXPECT_THAT(model.error().message, HasSubstr("say 1 blocks"));
+  EXPECT_THAT(model.error().message, HasSubstr("'blk.1.attn_norm.weight'"));
+}
+
 // The metadata's kinds of layers and the tensors must tell the same story.
 TEST(Model, SeesThatALayerIsOfTheOtherKind) {
   ModelPieces pieces(tiny_plan());
