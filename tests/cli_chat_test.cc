@@ -45,7 +45,8 @@ TEST_F(Cli, FailsWhenAPipedConversationOutgrowsTheContext) {
   ProcessResult result = kvasir_run({"chat", "--ctx", "40", "-n", "5"},
                                     with_stdin("Hello.\nHello.\nHello.\nHello.\n"));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("the context has 40"), HasSubstr("hint:  start anew")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("the context has 40"), HasSubstr("hint:  start anew"),
+                                HasSubstr("--ctx 256 or more")));
 }
 
 TEST_F(Cli, StopsAnAnswerButNotTheChatOnInterrupt) {

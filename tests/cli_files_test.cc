@@ -1,6 +1,7 @@
 // End to end: tokenize, perplexity, synth and inspect.
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli_fixture.h"
 
@@ -56,7 +57,9 @@ TEST_F(Cli, MeasuresPerplexityWindowByWindow) {
     EXPECT_EQ(output_of({"perplexity", "--json", "-p", text, "--chunk", chunk}),
               output_of({"perplexity", "--json", "-p", text}));
   }
-  EXPECT_EQ(kvasir_run({"perplexity", "-p", "A"}).exit_code, 2);
+  ProcessResult one = kvasir_run({"perplexity", "-p", "A"});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(one.err, HasSubstr("the text has 1 token;"));
 }
 
 // The figure on the model's card was measured by a tool that scores second halves only.
@@ -103,6 +106,36 @@ TEST_F(Cli, RunsTheModelsItSynthesises) {
     output_of(words);
     EXPECT_EQ(bytes, file_text(path("m.gguf")));
   }
+}
+
+TEST_F(Cli, KeepsTheOldFileWhenAModelDoesNotFitOnTheDisk) {
+  write_file(path("m.gguf"), "old");
+  ProcessResult result = kvasir_run({"synth", "--like", "qwen3.5-397b-a17b", "--type", "f32",
+                                     "--experts", "8192", "-o", path("m.gguf")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("the disk has"));
+  EXPECT_EQ(file_text(path("m.gguf")), "old");
+  EXPECT_FALSE(std::filesystem::exists(path("m.gguf.partial")));
+}
+
+TEST_F(Cli, KeepsTheOldFileWhenSynthIsInterrupted) {
+  write_file(path("m.gguf"), "old");
+  Process process(
+      command({"synth", "--like", "qwen3-30b-a3b", "--layers", "2", "-o", path("m.gguf")}), {});
+  const std::string partial = path("m.gguf.partial");
+  const auto begun = [&] {
+    std::error_code error;
+    const uint64_t bytes = std::filesystem::file_size(partial, error);
+    return !error && bytes > 0;
+  };
+  for (int tries = 0; tries < 10'000 && !begun(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  process.signal(SIGINT);
+  ProcessResult result = process.finish();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.err, HasSubstr("interrupted"));
+  EXPECT_EQ(file_text(path("m.gguf")), "old");
+  EXPECT_FALSE(std::filesystem::exists(partial));
 }
 
 TEST_F(Cli, InspectsTheFullSizeSkeletonOfALargeModel) {

@@ -1,6 +1,7 @@
 // End to end: generate and logits on the bundled model, and that their numbers do not depend on how
 // they are computed.
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/sha256.h"
 #include "cli_fixture.h"
@@ -157,14 +158,52 @@ TEST_F(Cli, RefusesTokenIdsThatAreNone) {
     const char* says;
   };
   for (const Case& wrong :
-       {Case{"1,2,x", "number 3"}, Case{"4096", "token 4096 is not"}, Case{"-1", "'-1'"},
-        Case{"", "no token ids"}, Case{"99999999999", "'99"}}) {
+       {Case{"1,2,x", "number 3"}, Case{"1,,2", "number 2"}, Case{"4096", "token 4096 is not"},
+        Case{"-1", "'-1'"}, Case{"", "no token ids"}, Case{"99999999999", "'99"}}) {
     ProcessResult result =
         kvasir_run({"logits", "--ids", "-", "-o", path("out")}, with_stdin(wrong.ids));
     EXPECT_EQ(result.exit_code, 2) << wrong.ids;
     EXPECT_THAT(result.err, HasSubstr(wrong.says));
     EXPECT_FALSE(std::filesystem::exists(path("out")));
   }
+}
+
+// Under whatever name: the file itself or a link to it.
+TEST_F(Cli, DoesNotOverwriteTheInputsOfLogits) {
+  std::filesystem::copy_file(kBundled, path("m.gguf"));
+  write_file(path("ids"), "1,2,3");
+  std::filesystem::create_hard_link(path("m.gguf"), path("hard"));
+  std::filesystem::create_symlink(path("ids"), path("soft"));
+  for (const char* name : {"m.gguf", "hard", "ids", "soft"}) {
+    ProcessResult result =
+        kvasir_run({"logits", "-m", path("m.gguf"), "--ids", path("ids"), "-o", path(name)});
+    EXPECT_EQ(result.exit_code, 2) << name;
+    EXPECT_THAT(result.err, HasSubstr("is an input too")) << name;
+  }
+  EXPECT_EQ(file_text(path("m.gguf")), file_text(kBundled));
+  EXPECT_EQ(file_text(path("ids")), "1,2,3");
+}
+
+// A reader must not take the beginning of the logits for all of them.
+TEST_F(Cli, LeavesTheOldLogitsWhenInterrupted) {
+  std::string ids = "1";
+  for (int i = 0; i < 50'000; ++i) ids += " 1";
+  write_file(path("ids"), ids);
+  write_file(path("logits.f32"), "old");
+  Process process(command({"logits", "--ids", path("ids"), "-o", path("logits.f32")}),
+                  with_model());
+  const std::string partial = path("logits.f32.partial");
+  const auto begun = [&] {
+    std::error_code error;
+    const uint64_t bytes = std::filesystem::file_size(partial, error);
+    return !error && bytes > 0;
+  };
+  for (int tries = 0; tries < 10'000 && !begun(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  process.signal(SIGINT);
+  EXPECT_EQ(process.finish().exit_code, 130);
+  EXPECT_EQ(file_text(path("logits.f32")), "old");
+  EXPECT_FALSE(std::filesystem::exists(partial));
 }
 
 }  // namespace

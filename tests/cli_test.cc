@@ -53,7 +53,12 @@ TEST_F(Cli, CallsAWrongCallAUsageError) {
       {{"generate", "-p", "x", "-n", "1e3"}, "'1e3'"},
       {{"generate", "-p", "x", "-n", "99999999999999999999"}, "whole number"},
       {{"generate", "-p", "x", "-f", "y"}, "excludes"},
-      {{"generate", "-p", "x", "-p", "y"}, "--prompt"},
+      {{"generate", "-p", "x", "-p", "y"}, "--prompt was given twice"},
+      {{"generate", "--seed", "1", "--seed", "2"}, "--seed was given twice"},
+      {{"generate", "-f", ""}, "file name is empty"},
+      {{"generate", "-p", "x", "--logit-bias", "4096:1"}, "token 4096 is not in the vocabulary of"},
+      {{"perplexity", "-p", "A fox ran", "--ctx", "1"}, "--ctx 1"},
+      {{"synth", "-o", "-"}, "a model needs a file"},
       {{"tokenize", "-p", "x", "y"}, "excludes"},
       {{"generate", "-p", "x", "--threads", "0"}, "'0' is not a whole number from 1"},
       {{"generate", "-p", "x", "--ctx", "0"}, "--ctx"},
@@ -124,7 +129,7 @@ TEST_F(Cli, FailsWhenItsOutputCannotBeWritten) {
   for (const char* place : {"/dev/full", "/nowhere/out"}) {
     ProcessResult result = kvasir_run({"logits", "--ids", path("ids"), "-o", place});
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr(std::string(place) + ": cannot write"));
+    EXPECT_THAT(result.err, HasSubstr(std::string(place) + ": cannot "));
     EXPECT_EQ(kvasir_run({"synth", "-o", place}).exit_code, 1);
   }
 }

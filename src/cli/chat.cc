@@ -5,6 +5,7 @@
 #include "cli/generation.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/parsing.h"
 #include "cli/prompt.h"
 #include "cli/verbs.h"
 #include "text/chatml.h"
@@ -13,6 +14,8 @@ namespace kvasir::cli {
 namespace {
 
 constexpr uint64_t kDefaultTokens = 1024;
+// Contexts that are proposed are multiples of this: easy to type, and no waste worth naming.
+constexpr uint64_t kContextStep = 256;
 
 text::Thinking thinking(ThinkingFlag flag) {
   switch (flag) {
@@ -59,11 +62,10 @@ class Conversation {
 
     const uint64_t used = sequence_->position() + prompt.size();
     if (used >= session_.context()) {
-      return Error::limit(
-                 "the conversation would have {} tokens with this turn, the context has {}", used,
-                 session_.context())
-          .with_hint("start anew with /reset, or with a larger context:  kvasir chat --ctx " +
-                     std::to_string(2 * session_.context()));
+      return Error::limit("the conversation would have {} with this turn, the context has {}",
+                          counted(used, "token"), session_.context())
+          .with_hint(fmt::format("start anew with /reset, or start the chat with --ctx {} or more",
+                                 context_for(used)));
     }
     const uint64_t room = session_.context() - used;
     KVASIR_TRY(Answer answer,
@@ -77,6 +79,12 @@ class Conversation {
   }
 
  private:
+  // Room for `used` tokens and an answer to them, as a round number.
+  uint64_t context_for(uint64_t used) const {
+    const uint64_t need = used + options_.tokens.value_or(kDefaultTokens);
+    return std::min((need + kContextStep - 1) / kContextStep * kContextStep, model::kContextMax);
+  }
+
   const ChatOptions& options_;
   const engine::SamplerOptions sampling_;
   Session& session_;
@@ -149,7 +157,7 @@ class Repl {
     }
     if (!at_line_start) KVASIR_TRY_VOID(output_.write("\n"));
     if (answer->stop == Stop::kLength)
-      say(fmt::format("note:  cut off after {} tokens\n", answer->tokens));
+      say(fmt::format("note:  cut off after {}\n", counted(answer->tokens, "token")));
     if (options_.compute.stats) print_statistics(session_, *answer, seed_);
     return {};
   }
@@ -170,7 +178,8 @@ Result<int> chat(const ChatOptions& options) {
   KVASIR_TRY(auto tokenizer, text::Tokenizer::load(file->metadata()));
   KVASIR_TRY_VOID(text::check_chatml(tokenizer));
   KVASIR_TRY(auto hp, model::read_hyper_parameters(file->metadata()));
-  KVASIR_TRY(engine::SamplerOptions sampling, sampler_options(options.sampling, file->metadata()));
+  KVASIR_TRY(engine::SamplerOptions sampling,
+             sampler_options(options.sampling, file->metadata(), hp.n_vocab));
   KVASIR_TRY(auto session, Session::open(file, options.compute,
                                          options.compute.context.value_or(default_context(hp))));
   Conversation conversation(options, sampling, *session, tokenizer);

@@ -78,6 +78,15 @@ int usage_error(const CLI::App& app, const std::string& message) {
   return kUsage;
 }
 
+// The library's own words for it are "At Most 1 required but received 2". Empty: there is none.
+std::string repeated_flag(const CLI::App& app) {
+  for (const CLI::App* sub : app.get_subcommands()) {
+    for (const CLI::Option* flag : sub->get_options())
+      if (flag->get_items_expected_max() == 1 && flag->count() > 1) return flag->get_name();
+  }
+  return "";
+}
+
 std::vector<std::string> verb_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());
@@ -105,7 +114,9 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("Kvasir runs Mixture-of-Experts language models, exactly.", "kvasir");
   app.set_version_flag("--version", version_text());
   app.require_subcommand(0, 1);
-  app.footer("kvasir COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 usage.\n");
+  app.footer(
+      "kvasir COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 usage, "
+      "130 interrupted.\n");
   add_verbs(app, options, chosen);
 
   std::vector<std::string> words = arguments(argc, argv);
@@ -124,7 +135,8 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::CallForVersion&) {
     return print_to_stdout(version_text() + "\n");
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error.what());
+    const std::string repeated = repeated_flag(app);
+    return usage_error(app, repeated.empty() ? error.what() : repeated + " was given twice");
   }
   if (!chosen) {
     std::fputs(app.help().c_str(), stderr);

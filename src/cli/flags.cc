@@ -76,7 +76,8 @@ CLI::Option* add_text(CLI::App& verb, const std::string& names, std::optional<st
                     });
 }
 
-CLI::Option* add_path(CLI::App& verb, const std::string& names, std::string& target,
+template <typename Target>
+CLI::Option* add_path(CLI::App& verb, const std::string& names, Target& target,
                       const std::string& description) {
   return add_parsed(verb, names, "FILE", description,
                     [&target](const std::string& text) -> Result<void> {
@@ -118,9 +119,12 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
            "GGUF file, any part of a split one (default: $KVASIR_MODEL, else the bundled model)");
 }
 
-void add_compute_flags(CLI::App& verb, ComputeFlags& flags) {
+constexpr const char* kTrainedContext = "what the model was trained on, at most 4096";
+
+void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
   add_number(verb, "--threads", flags.threads, 1, kThreadsMax, "Threads (default: all processors)");
-  add_number(verb, "--ctx", flags.context, 1, model::kContextMax, "Context in tokens");
+  add_number(verb, "--ctx", flags.context, 1, model::kContextMax,
+             "Context in tokens (default: " + default_context + ")");
   add_number(verb, "--chunk", flags.chunk, 1, kChunkMax, "Prompt tokens per step (default: 128)");
   add_choice<kernels::KvType>(verb, "--kv-type", flags.kv_type,
                               {{"f16", kernels::KvType::kF16}, {"f32", kernels::KvType::kF32}},
@@ -135,7 +139,7 @@ void add_compute_flags(CLI::App& verb, ComputeFlags& flags) {
 
 void add_prompt_flags(CLI::App& verb, PromptFlags& flags) {
   add_input_flags(verb, flags);
-  add_text(verb, "-f,--file", flags.file, "FILE", "A file with the text (default: standard input)")
+  add_path(verb, "-f,--file", flags.file, "A file with the text (default: standard input)")
       ->excludes(verb.get_option("--prompt"));
 }
 
@@ -178,7 +182,8 @@ void add_sampling_flags(CLI::App& verb, SamplingFlags& flags) {
 void add_generate_flags(CLI::App& verb, GenerateOptions& options) {
   add_model_flags(verb, options.model);
   add_prompt_flags(verb, options.prompt);
-  add_tokens(verb, options.tokens, "Generate at most so many tokens (default: 256)");
+  add_tokens(verb, options.tokens,
+             "Generate at most so many tokens (default: 256, or what is left of the context)");
   add_stops(verb, options.stops);
   verb.add_flag("--echo", options.echo, "Print the prompt too");
   // A flag with a value, not an option: a bare --logits-hash must not swallow what follows.
@@ -193,7 +198,7 @@ void add_generate_flags(CLI::App& verb, GenerateOptions& options) {
           throw CLI::ValidationError("--logits-hash", "'" + rows + "' is none of sampled|all");
       });
   add_sampling_flags(verb, options.sampling);
-  add_compute_flags(verb, options.compute);
+  add_compute_flags(verb, options.compute, kTrainedContext);
 }
 
 void add_chat_flags(CLI::App& verb, ChatOptions& options) {
@@ -211,20 +216,20 @@ void add_chat_flags(CLI::App& verb, ChatOptions& options) {
   add_tokens(verb, options.tokens, "Tokens of an answer at most (default: 1024)");
   add_stops(verb, options.stops);
   add_sampling_flags(verb, options.sampling);
-  add_compute_flags(verb, options.compute);
+  add_compute_flags(verb, options.compute, kTrainedContext);
 }
 
 void add_perplexity_flags(CLI::App& verb, PerplexityOptions& options) {
   add_model_flags(verb, options.model);
   add_prompt_flags(verb, options.prompt);
   verb.add_flag("--json", options.json, "Print JSON: tokens, nll (their sum), ppl");
-  add_compute_flags(verb, options.compute);
+  add_compute_flags(verb, options.compute, "512, the size of a window");
 }
 
 void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options) {
   add_model_flags(verb, options.model);
   add_input_flags(verb, options.prompt);
-  add_text(verb, "FILE,-f,--file", options.prompt.file, "FILE",
+  add_path(verb, "FILE,-f,--file", options.prompt.file,
            "A file with the text (default: standard input)")
       ->excludes(verb.get_option("--prompt"));
   verb.add_flag("--json", options.json, "Print an array of ids");
@@ -233,13 +238,13 @@ void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options) {
 void add_logits_flags(CLI::App& verb, LogitsOptions& options) {
   add_model_flags(verb, options.model);
   add_path(verb, "--ids", options.ids,
-           "Token ids, separated by commas or white space; -: standard input")
+           "Token ids, separated by white space or commas; -: standard input")
       ->required();
   add_path(
       verb, "-o,--output", options.output,
       "Logits of every position, raw little-endian f32, tokens x vocabulary; -: standard output")
       ->required();
-  add_compute_flags(verb, options.compute);
+  add_compute_flags(verb, options.compute, "as many as there are ids");
 }
 
 void add_inspect_flags(CLI::App& verb, InspectOptions& options) {

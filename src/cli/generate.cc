@@ -4,6 +4,7 @@
 #include "cli/generation.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/parsing.h"
 #include "cli/prompt.h"
 #include "cli/verbs.h"
 
@@ -19,7 +20,8 @@ Result<int> generate(const GenerateOptions& options) {
   KVASIR_TRY(auto file, open_model_file(options.model));
   KVASIR_TRY(auto tokenizer, text::Tokenizer::load(file->metadata()));
   KVASIR_TRY(auto hp, model::read_hyper_parameters(file->metadata()));
-  KVASIR_TRY(engine::SamplerOptions sampling, sampler_options(options.sampling, file->metadata()));
+  KVASIR_TRY(engine::SamplerOptions sampling,
+             sampler_options(options.sampling, file->metadata(), hp.n_vocab));
 
   const std::vector<text::TokenId> prompt = encode_prompt(tokenizer, prompt_text, options.prompt);
   if (prompt.empty()) {
@@ -29,8 +31,8 @@ Result<int> generate(const GenerateOptions& options) {
   const uint64_t context = options.compute.context.value_or(default_context(hp));
   KVASIR_TRY(LengthPlan plan, plan_length(prompt.size(), options.tokens, kDefaultTokens, context));
   if (plan.shortened) {
-    fmt::print(stderr, "note:  room for {} tokens in the context of {}; --ctx makes it larger\n",
-               plan.tokens, context);
+    fmt::print(stderr, "note:  room for {} in the context of {}; --ctx makes it larger\n",
+               counted(plan.tokens, "token"), context);
   }
 
   KVASIR_TRY(auto session, Session::open(file, options.compute, context));

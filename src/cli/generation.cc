@@ -33,20 +33,21 @@ uint64_t peak_resident_bytes() {
 Result<LengthPlan> plan_length(uint64_t prompt_tokens, std::optional<uint64_t> asked,
                                uint64_t default_tokens, uint64_t context) {
   if (prompt_tokens > context) {
-    return Error::limit("the prompt has {} tokens, the context {}", prompt_tokens, context)
+    return Error::limit("the prompt has {}, the context {}", counted(prompt_tokens, "token"),
+                        context)
         .with_hint(fmt::format("shorten it, or raise the context:  --ctx {}",
                                prompt_tokens + asked.value_or(default_tokens)));
   }
   const uint64_t room = context - prompt_tokens;
   if (asked && *asked > room) {
-    return Error::limit("a prompt of {} tokens and {} to generate need {}, the context has {}",
-                        prompt_tokens, *asked, prompt_tokens + *asked, context)
+    return Error::limit("a prompt of {} and {} to generate need {}, the context has {}",
+                        counted(prompt_tokens, "token"), *asked, prompt_tokens + *asked, context)
         .with_hint(fmt::format("generate at most -n {}, or raise the context:  --ctx {}", room,
                                prompt_tokens + *asked));
   }
   if (asked) return LengthPlan{*asked, false};
   if (room == 0) {
-    return Error::limit("the prompt fills the context: both have {} tokens", context)
+    return Error::limit("the prompt fills the context: both have {}", counted(context, "token"))
         .with_hint(fmt::format("shorten it, or raise the context:  --ctx {}",
                                prompt_tokens + default_tokens));
   }
@@ -154,7 +155,7 @@ Result<Answer> generate_answer(Session& session, engine::Sequence& sequence,
 }
 
 std::string speed_text(std::string_view what, uint64_t tokens, double seconds) {
-  std::string text = fmt::format("{:<10}{} tokens", fmt::format("{}:", what), tokens);
+  std::string text = fmt::format("{:<10}{}", fmt::format("{}:", what), counted(tokens, "token"));
   if (seconds > 0) {
     text += fmt::format(" in {:.2f} s, {:.1f} tokens/s", seconds,
                         static_cast<double>(tokens) / seconds);
@@ -174,17 +175,16 @@ void print_statistics(Session& session) {
   const engine::MemoryNeed& memory = session.memory();
   const engine::EngineOptions& options = session.options();
   fmt::print(stderr,
-             "memory:   {} at the peak; weights {} (mapped), keys and values {} for {} tokens, "
+             "memory:   {} at the peak; weights {} (mapped), keys and values {} for {}, "
              "recurrent state {}, scratch {}\n",
              bytes_text(peak_resident_bytes()), bytes_text(memory.weights),
-             bytes_text(memory.kv_cache), session.context(), bytes_text(memory.recurrent),
-             bytes_text(memory.scratch));
+             bytes_text(memory.kv_cache), counted(session.context(), "token"),
+             bytes_text(memory.recurrent), bytes_text(memory.scratch));
   fmt::print(stderr,
-             "kernels:  {}, {} {}, arithmetic version {}, kv type {}, output encoding {}, chunks "
+             "kernels:  {}, {}, arithmetic version {}, kv type {}, output encoding {}, chunks "
              "of {}\n",
-             session.kernels().name, session.threads(),
-             session.threads() == 1 ? "thread" : "threads", kernels::kArithmeticVersion,
-             options.kv_type == kernels::KvType::kF16 ? "f16" : "f32",
+             session.kernels().name, counted(session.threads(), "thread"),
+             kernels::kArithmeticVersion, options.kv_type == kernels::KvType::kF16 ? "f16" : "f32",
              expert::encoding_name(options.encoding), options.rows_max);
 }
 

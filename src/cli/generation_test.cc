@@ -44,16 +44,34 @@ TEST(SamplerOptions, TakeTheBundledModelsSettings) {
   gguf::Metadata bundled;
   bundled.add({"general.name", gguf::ValueType::kString, gguf::ValueType::kU8, 1,
                std::as_bytes(std::span(name)), 0});
-  EXPECT_EQ(sampler_options({}, bundled)->repetition_penalty, 1.1F);
-  EXPECT_EQ(sampler_options({}, gguf::Metadata())->repetition_penalty, 1.0F);
+  EXPECT_EQ(sampler_options({}, bundled, 10)->repetition_penalty, 1.1F);
+  EXPECT_EQ(sampler_options({}, gguf::Metadata(), 10)->repetition_penalty, 1.0F);
   SamplingFlags flags;
   flags.repetition_penalty = 1.3F;
   flags.temperature = 0.0F;
   flags.top_k = 0;
-  EXPECT_EQ(sampler_options(flags, bundled)->repetition_penalty, 1.3F);
-  EXPECT_EQ(sampler_options(flags, bundled)->temperature, 0.0F);
-  EXPECT_EQ(sampler_options(flags, bundled)->top_k, 0U);
-  EXPECT_EQ(sampler_options(flags, bundled)->top_p, 0.95F);
+  EXPECT_EQ(sampler_options(flags, bundled, 10)->repetition_penalty, 1.3F);
+  EXPECT_EQ(sampler_options(flags, bundled, 10)->temperature, 0.0F);
+  EXPECT_EQ(sampler_options(flags, bundled, 10)->top_k, 0U);
+  EXPECT_EQ(sampler_options(flags, bundled, 10)->top_p, 0.95F);
+}
+
+TEST(SamplerOptions, RefuseABiasOfATokenThatIsNotThere) {
+  SamplingFlags flags;
+  flags.logit_bias = {{9, 1.0F}};
+  EXPECT_TRUE(sampler_options(flags, gguf::Metadata(), 10));
+  flags.logit_bias.emplace_back(10, 1.0F);
+  auto options = sampler_options(flags, gguf::Metadata(), 10);
+  ASSERT_FALSE(options);
+  EXPECT_EQ(options.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(options.error().message, HasSubstr("token 10 is not in the vocabulary of 10"));
+}
+
+TEST(ReadingNote, IsForModelsLargerThanTheMemory) {
+  EXPECT_EQ(reading_note(5, 5), "");
+  EXPECT_THAT(reading_note(uint64_t{3} << 30, uint64_t{2} << 30),
+              AllOf(testing::StartsWith("note:  the weights are 3.0 GiB, 2.0 GiB of memory"),
+                    testing::EndsWith("\n")));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // kvasir logits: token ids -> the logits of every position, raw little-endian f32.
 #include <chrono>
+#include <filesystem>
 
 #include "cli/cli.h"
 #include "cli/generation.h"
@@ -18,6 +19,23 @@ std::string_view as_text(std::span<const float> values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// An output that would take the place of an input: a slip of the hand that costs a model.
+Result<void> check_output(const LogitsOptions& options, const gguf::ModelFile& model) {
+  std::vector<std::string> inputs = {options.ids == "-" ? "/dev/stdin" : options.ids};
+  for (size_t part = 0; part < model.parts(); ++part)
+    inputs.push_back(model.part_file(part).path());
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (options.output == "-" || !std::filesystem::is_regular_file(options.output, error) ||
+        !std::filesystem::equivalent(options.output, input, error)) {
+      continue;
+    }
+    return Error::invalid("{}: is an input too, and would be overwritten", options.output)
+        .with_hint("name another file after -o");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<int> logits(const LogitsOptions& options) {
@@ -27,6 +45,7 @@ Result<int> logits(const LogitsOptions& options) {
   if (ids->empty()) return Error::invalid("{}: no token ids", options.ids);
 
   KVASIR_TRY(auto file, open_model_file(options.model));
+  KVASIR_TRY_VOID(check_output(options, *file));
   KVASIR_TRY(auto hp, model::read_hyper_parameters(file->metadata()));
   for (text::TokenId id : *ids) {
     if (static_cast<uint64_t>(id) >= hp.n_vocab)
@@ -48,8 +67,8 @@ Result<int> logits(const LogitsOptions& options) {
   const InterruptScope interrupts;
   const auto start = std::chrono::steady_clock::now();
   KVASIR_TRY(size_t fed, feed(*session, *sequence, *ids, LogitsOf::kEveryToken, sink));
-  KVASIR_TRY_VOID(output.close());
   if (fed < ids->size()) return kInterrupted;
+  KVASIR_TRY_VOID(output.close());
   if (options.compute.stats) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     fmt::print(stderr, "{}\n", speed_text("computed", ids->size(), seconds.count()));

@@ -14,28 +14,19 @@ constexpr std::string_view kBrokenPipe = "the reader of the output has gone";
 }  // namespace
 
 Output Output::standard() {
-  return {"standard output", STDOUT_FILENO, false};
+  return {"standard output", std::nullopt};
 }
 
 Result<Output> Output::open(const std::string& path) {
   if (path == "-") return standard();
-  int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) return Error::io("{}: cannot write: {}", path, std::strerror(errno));
-  return Output(path, descriptor, true);
-}
-
-Output::Output(Output&& other) noexcept
-    : name_(std::move(other.name_)), descriptor_(other.descriptor_), owned_(other.owned_) {
-  other.owned_ = false;
-}
-
-Output::~Output() {
-  if (owned_) ::close(descriptor_);
+  KVASIR_TRY(auto file, gguf::OutputFile::create(path));
+  return Output(path, std::move(file));
 }
 
 Result<void> Output::write(std::string_view bytes) {
+  const int descriptor = file_ ? file_->descriptor() : STDOUT_FILENO;
   while (!bytes.empty()) {
-    ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(written));
     } else if (errno == EPIPE) {
@@ -48,11 +39,8 @@ Result<void> Output::write(std::string_view bytes) {
 }
 
 Result<void> Output::close() {
-  if (!owned_) return {};
-  owned_ = false;
-  if (::close(descriptor_) != 0)
-    return Error::io("{}: cannot write: {}", name_, std::strerror(errno));
-  return {};
+  if (!file_) return {};
+  return file_->finish();
 }
 
 bool is_broken_pipe(const Error& error) {

@@ -2,10 +2,12 @@
 // pipe must not look like success.)
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "gguf/writer.h"  // OutputFile
 
 namespace kvasir::cli {
 
@@ -13,24 +15,19 @@ namespace kvasir::cli {
 class Output {
  public:
   static Output standard();
-  // "-": standard output. Otherwise the file is created or emptied.
+  // "-": standard output. A file appears, or is replaced, when the output is closed.
   static Result<Output> open(const std::string& path);
 
-  Output(Output&& other) noexcept;
-  Output& operator=(Output&&) = delete;
-  ~Output();
-
   Result<void> write(std::string_view bytes);
-  // Some file systems report a full disk only here. Nothing may follow.
+  // Without it a file is given up. Nothing may follow.
   Result<void> close();
 
  private:
-  Output(std::string name, int descriptor, bool owned)
-      : name_(std::move(name)), descriptor_(descriptor), owned_(owned) {}
+  Output(std::string name, std::optional<gguf::OutputFile> file)
+      : name_(std::move(name)), file_(std::move(file)) {}
 
   std::string name_;
-  int descriptor_;
-  bool owned_;
+  std::optional<gguf::OutputFile> file_;  // none: standard output
 };
 
 // The error of a write to a pipe whose reader has gone: reported by the exit code alone.

@@ -10,8 +10,8 @@
 namespace kvasir::cli {
 namespace {
 
-bool is_separator(char c) {
-  return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
 bool is_control(unsigned char c) {
@@ -67,18 +67,18 @@ Result<uint64_t> parse_seed(std::string_view text) {
 
 Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   std::vector<int32_t> ids;
-  auto skip_separators = [&] {
-    while (!text.empty() && is_separator(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_separator(text.back())) text.remove_suffix(1);
+  auto skip_space = [&] {
+    while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
   };
-  skip_separators();
+  skip_space();
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
     text = text.substr(1, text.size() - 2);
-    skip_separators();
+    skip_space();
   }
-  while (!text.empty()) {
+  for (bool more = !text.empty(); more;) {
     size_t length = 0;
-    while (length < text.size() && !is_separator(text[length])) ++length;
+    while (length < text.size() && text[length] != ',' && !is_space(text[length])) ++length;
     Result<uint64_t> id =
         parse_whole(text.substr(0, length), 0, std::numeric_limits<int32_t>::max());
     if (!id) {
@@ -88,7 +88,12 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
     }
     ids.push_back(static_cast<int32_t>(*id));
     text.remove_prefix(length);
-    skip_separators();
+    skip_space();
+    more = !text.empty();
+    if (more && text.front() == ',') {  // an id must follow
+      text.remove_prefix(1);
+      skip_space();
+    }
   }
   return ids;
 }
@@ -143,6 +148,10 @@ std::string bytes_text(uint64_t bytes) {
   auto value = static_cast<double>(bytes);
   for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
   return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string counted(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 }  // namespace kvasir::cli

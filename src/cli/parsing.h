@@ -20,7 +20,8 @@ Result<std::pair<int32_t, float>> parse_logit_bias(std::string_view text);
 // A number, or "random" for one from the operating system.
 Result<uint64_t> parse_seed(std::string_view text);
 
-// Token ids separated by commas or white space, in brackets or not: what `tokenize --json` prints.
+// Token ids separated by white space or one comma each, in brackets or not: what `tokenize --json`
+// prints.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
 
 // \n, \t and \\ become the characters they name; any other backslash stays.
@@ -34,5 +35,7 @@ std::string quoted(std::string_view bytes);
 
 // "17.7 MiB".
 std::string bytes_text(uint64_t bytes);
+// "1 token", "2 tokens".
+std::string counted(uint64_t count, std::string_view noun);
 
 }  // namespace kvasir::cli

@@ -67,9 +67,11 @@ TEST(ParseIds, NamesTheFirstWordThatIsNoId) {
     const char* text;
     const char* says;
   };
-  for (const Case& bad : {Case{"1,2,x", "number 3: 'x'"}, Case{"-1", "number 1: '-1'"},
-                          Case{"1,2147483648", "'2147483648'"}, Case{"[1,2", "'[1'"},
-                          Case{"1;2", "'1;2'"}, Case{"\x1b[2J", "\\x1b"}}) {
+  for (const Case& bad :
+       {Case{"1,2,x", "number 3: 'x'"}, Case{"-1", "number 1: '-1'"},
+        Case{"1,2147483648", "'2147483648'"}, Case{"[1,2", "'[1'"}, Case{"1;2", "'1;2'"},
+        Case{"1,,2", "number 2: ''"}, Case{"1, ,2", "number 2: ''"}, Case{",1", "number 1: ''"},
+        Case{"[1,]", "number 2: ''"}, Case{"\x1b[2J", "\\x1b"}}) {
     auto result = parse_ids(bad.text);
     ASSERT_FALSE(result) << bad.text;
     EXPECT_THAT(result.error().message, HasSubstr(bad.says));
@@ -98,6 +100,12 @@ TEST(BytesText, ChoosesTheUnit) {
   EXPECT_EQ(bytes_text(1536), "1.5 KiB");
   EXPECT_EQ(bytes_text(18607968), "17.7 MiB");
   EXPECT_EQ(bytes_text(std::numeric_limits<uint64_t>::max()), "16.0 EiB");
+}
+
+TEST(Counted, KnowsTheSingular) {
+  EXPECT_EQ(counted(0, "token"), "0 tokens");
+  EXPECT_EQ(counted(1, "token"), "1 token");
+  EXPECT_EQ(counted(2, "window"), "2 windows");
 }
 
 }  // namespace

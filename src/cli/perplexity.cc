@@ -6,6 +6,7 @@
 #include "cli/generation.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/parsing.h"
 #include "cli/progress.h"
 #include "cli/prompt.h"
 #include "cli/verbs.h"
@@ -93,11 +94,12 @@ std::string to_json(const Score& score, size_t context) {
 }
 
 std::string to_text(const Score& score, size_t context) {
-  std::string text = fmt::format("perplexity {:.4f}: {} tokens predicted in {} windows of {}\n",
-                                 score.all.perplexity(), score.all.tokens, score.windows, context);
+  std::string text =
+      fmt::format("perplexity {:.4f}: {} predicted in {} of {}\n", score.all.perplexity(),
+                  counted(score.all.tokens, "token"), counted(score.windows, "window"), context);
   if (score.second_half.tokens > 0) {
-    text += fmt::format("second halves of full windows only: {:.4f}, {} tokens\n",
-                        score.second_half.perplexity(), score.second_half.tokens);
+    text += fmt::format("second halves of full windows only: {:.4f}, {}\n",
+                        score.second_half.perplexity(), counted(score.second_half.tokens, "token"));
   }
   return text;
 }
@@ -105,15 +107,20 @@ std::string to_text(const Score& score, size_t context) {
 }  // namespace
 
 Result<int> perplexity(const PerplexityOptions& options) {
+  const uint64_t context = options.compute.context.value_or(kDefaultWindow);
+  if (context < 2) {
+    return Error::invalid("in windows of --ctx {} nothing is predicted", context)
+        .with_hint("--ctx 2 is the least; the default is " + std::to_string(kDefaultWindow));
+  }
   KVASIR_TRY(std::string text, read_prompt(options.prompt));
   KVASIR_TRY(auto file, open_model_file(options.model));
   KVASIR_TRY(auto tokenizer, text::Tokenizer::load(file->metadata()));
   const std::vector<text::TokenId> tokens = encode_prompt(tokenizer, text, options.prompt);
   if (tokens.size() < 2) {
-    return Error::invalid("the text has {} tokens; a prediction needs at least 2", tokens.size());
+    return Error::invalid("the text has {}; a prediction needs at least 2",
+                          counted(tokens.size(), "token"));
   }
-  KVASIR_TRY(auto session, Session::open(file, options.compute,
-                                         options.compute.context.value_or(kDefaultWindow)));
+  KVASIR_TRY(auto session, Session::open(file, options.compute, context));
   KVASIR_TRY(Score score, score_windows(*session, tokens));
   if (score.interrupted) return kInterrupted;
   Output output = Output::standard();

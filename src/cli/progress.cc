@@ -25,7 +25,7 @@ std::string time_text(double seconds) {
 }
 
 std::string amount_text(Unit unit, uint64_t amount) {
-  return unit == Unit::kBytes ? bytes_text(amount) : fmt::format("{} tokens", amount);
+  return unit == Unit::kBytes ? bytes_text(amount) : counted(amount, "token");
 }
 
 }  // namespace

@@ -88,7 +88,12 @@ uint64_t default_context(const model::HyperParameters& hp) {
 }
 
 Result<engine::SamplerOptions> sampler_options(const SamplingFlags& flags,
-                                               const gguf::Metadata& metadata) {
+                                               const gguf::Metadata& metadata, uint64_t n_vocab) {
+  for (const auto& [id, bias] : flags.logit_bias) {
+    if (static_cast<uint64_t>(id) >= n_vocab)
+      return Error::invalid("--logit-bias: token {} is not in the vocabulary of {}", id, n_vocab)
+          .with_hint("kvasir tokenize shows the ids of a text");
+  }
   engine::SamplerOptions options;
   // The settings on the bundled model's card: without the penalty it soon goes in circles.
   KVASIR_TRY(std::string_view name, metadata.get_string_or("general.name", ""));
@@ -106,6 +111,14 @@ Result<engine::SamplerOptions> sampler_options(const SamplingFlags& flags,
   options.seed = flags.seed;
   KVASIR_TRY_VOID(engine::check(options));
   return options;
+}
+
+std::string reading_note(uint64_t weight_bytes, uint64_t available_bytes) {
+  if (weight_bytes <= available_bytes) return "";
+  return fmt::format(
+      "note:  the weights are {}, {} of memory are available: they will be read from the file "
+      "again and again, which is slow; a smaller quantisation or more memory helps\n",
+      bytes_text(weight_bytes), bytes_text(available_bytes));
 }
 
 std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab) {
@@ -135,6 +148,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const gguf::Model
     fmt::print(stderr, "note:  a context of {} tokens; the model was trained on {}\n", context,
                trained);
   }
+  fmt::print(stderr, "{}", reading_note(file->tensor_bytes(), available));
   preload(*file, available);
   session->pool_ = std::make_unique<ThreadPool>(flags.threads.value_or(default_thread_count()));
   session->experts_ = std::make_unique<expert::LocalExpertService>(

@@ -24,9 +24,12 @@ Result<std::shared_ptr<const gguf::ModelFile>> open_model_file(const ModelFlags&
 // costs little memory.
 uint64_t default_context(const model::HyperParameters& hp);
 
-// The flags over the model's own settings.
+// The flags over the model's own settings. kInvalid for a bias of a token that is not there.
 Result<engine::SamplerOptions> sampler_options(const SamplingFlags& flags,
-                                               const gguf::Metadata& metadata);
+                                               const gguf::Metadata& metadata, uint64_t n_vocab);
+
+// What to tell whose model is larger than the memory; empty if it is not.
+std::string reading_note(uint64_t weight_bytes, uint64_t available_bytes);
 
 // Ids that must not be sampled: unused tokens, and rows of the head without a token.
 std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab);

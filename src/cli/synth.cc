@@ -2,8 +2,10 @@
 #include <sys/statvfs.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/parsing.h"
 #include "cli/progress.h"
@@ -80,18 +82,44 @@ Result<model::SynthesisPlan> make_plan(const SynthOptions& options) {
   return plan;
 }
 
-// `path` is the file's skeleton, which has its full size but takes no room yet.
-Result<void> check_free_space(const std::string& path) {
-  std::error_code error;
-  const uint64_t need = std::filesystem::file_size(path, error);
+Result<void> check_free_space(const std::string& path, uint64_t need) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   struct statvfs disk = {};
-  if (error || ::statvfs(path.c_str(), &disk) != 0) return {};  // then writing will tell
+  if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return {};  // writing will tell
   const uint64_t have = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (need <= have) return {};
-  std::filesystem::remove(path, error);
   return Error::limit("{}: needs {}, the disk has {} left", path, bytes_text(need),
                       bytes_text(have))
       .with_hint("choose another place, fewer --layers, or --skeleton");
+}
+
+// Thrown through the writer, which has no other way to be stopped and leaves nothing behind.
+struct Interrupted {};
+struct Refused {
+  Error error;
+};
+
+// Returns the exit code.
+Result<int> write_weights(const model::SynthesisPlan& plan, const std::string& path) {
+  const InterruptScope interrupts;
+  ProgressBar bar("writing", Unit::kBytes);
+  bool checked = false;
+  // The first call comes before the first weight is written, and knows the size.
+  const model::Progress progress = [&](uint64_t done, uint64_t all) {
+    if (InterruptScope::requested()) throw Interrupted{};
+    if (!std::exchange(checked, true)) {
+      if (auto space = check_free_space(path, all); !space) throw Refused{space.error()};
+    }
+    bar.update(done, all);
+  };
+  try {
+    KVASIR_TRY_VOID(model::write_synthetic(plan, path, progress));
+  } catch (const Refused& refused) {
+    return refused.error;
+  } catch (const Interrupted&) {
+    return kInterrupted;
+  }
+  return kSuccess;
 }
 
 Result<void> report(const std::string& path) {
@@ -108,13 +136,20 @@ Result<void> report(const std::string& path) {
 }  // namespace
 
 Result<int> synth(const SynthOptions& options) {
+  if (options.output == "-") {
+    return Error::invalid("synth cannot write to standard output: a model needs a file")
+        .with_hint("name one:  kvasir synth -o small.gguf");
+  }
   KVASIR_TRY(model::SynthesisPlan plan, make_plan(options));
-  KVASIR_TRY_VOID(model::write_skeleton(plan, options.output));
-  if (!options.skeleton) {
-    KVASIR_TRY_VOID(check_free_space(options.output));
-    ProgressBar bar("writing", Unit::kBytes);
-    KVASIR_TRY_VOID(model::write_synthetic(
-        plan, options.output, [&](uint64_t done, uint64_t all) { bar.update(done, all); }));
+  if (options.skeleton) {
+    KVASIR_TRY_VOID(model::write_skeleton(plan, options.output));
+  } else {
+    KVASIR_TRY(const int code, write_weights(plan, options.output));
+    if (code == kInterrupted) {
+      fmt::print(stderr, "note:  interrupted; {} was not written\n",
+                 without_control_characters(options.output));
+      return kInterrupted;
+    }
   }
   KVASIR_TRY_VOID(report(options.output));
   return kSuccess;

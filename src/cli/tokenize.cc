@@ -44,7 +44,7 @@ std::string table(const text::Tokenizer& tokenizer, const std::vector<text::Toke
     text += fmt::format("{:>8}  {:<12}  {}\n", id, type_name(tokenizer.type(id)),
                         quoted(tokenizer.bytes(id, text::SpecialTokens::kParse)));
   }
-  return text + fmt::format("{} tokens\n", ids.size());
+  return text + counted(ids.size(), "token") + "\n";
 }
 
 }  // namespace
