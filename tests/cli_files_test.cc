@@ -111,7 +111,7 @@ TEST_F(Cli, RunsTheModelsItSynthesises) {
 TEST_F(Cli, KeepsTheOldFileWhenAModelDoesNotFitOnTheDisk) {
   write_file(path("m.gguf"), "old");
   ProcessResult result = kvasir_run({"synth", "--like", "qwen3.5-397b-a17b", "--type", "f32",
-                                     "--experts", "8192", "-o", path("m.gguf")});
+                                     "--experts", "4096", "-o", path("m.gguf")});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("the disk has"));
   EXPECT_EQ(file_text(path("m.gguf")), "old");

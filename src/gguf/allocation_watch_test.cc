@@ -16,11 +16,12 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) std::abort();
   return memory;
 }
-// Not inlined: the compiler would see free() meet the memory of a `new` it did not inline, and warn.
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
+// The compiler may inline these and not the `new` above, and then takes the pair for a mistake.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
