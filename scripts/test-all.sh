@@ -37,7 +37,6 @@ run_tests() {  # run_tests FOLDER [ctest arguments...]
 }
 
 release() { build release build && run_tests build; }
-# Under sanitizers the processes of the end-to-end tests would only repeat what the unit tests show.
 asan() { build asan-ubsan build-asan-ubsan && run_tests build-asan-ubsan; }
 tsan() {
   build tsan build-tsan base_test expert_test engine_test && run_tests build-tsan -R '^(base|expert|engine)_test\.'
@@ -46,7 +45,8 @@ portable() { scripts/portable-check.sh; }
 format() { git ls-files '*.cc' '*.h' | xargs -r clang-format-14 --dry-run -Werror; }
 fuzz() { scripts/fuzz.sh "${FUZZ_SECONDS:-20}"; }
 
-export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+# g++ 12's fake stack, which finds uses after return, does not align frames for 64-byte vectors.
+export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1
 stage "formatting" format
 stage "release build and tests" release
 stage "address and undefined-behaviour sanitizers" asan
