@@ -27,6 +27,18 @@ measure::Plan make_plan(const BenchOptions& options) {
   return plan;
 }
 
+// As much of the weights as the buffer has that they are compared with. Smaller models would be
+// read from the caches; larger than the memory, from the disk.
+ByteSpan mapped_weights(const gguf::ModelFile& file, const measure::Plan& plan,
+                        uint64_t available) {
+  const size_t threads = *std::max_element(plan.threads.begin(), plan.threads.end());
+  const size_t bytes = measure::read_buffer_bytes(threads);
+  const ByteSpan part = file.part_file(0).bytes();
+  if (part.size() < bytes || file.file_bytes() > available) return {};
+  constexpr size_t kPageBytes = 4096;  // aligned loads, as from the buffer
+  return part.subspan((part.size() - bytes) / kPageBytes * kPageBytes, bytes);
+}
+
 Result<void> check_memory(const model::Model& model, const measure::Plan& plan,
                           uint64_t available) {
   engine::EngineOptions options = plan.engine;
@@ -54,7 +66,7 @@ Result<BenchSubject> subject_of(const model::Model& model, const kernels::Kernel
 }  // namespace
 
 Result<int> bench(const BenchOptions& options) {
-  const measure::Plan plan = make_plan(options);
+  measure::Plan plan = make_plan(options);
   if (plan.decode.empty() && plan.prefill.empty()) {
     return Error::invalid("neither decoding nor prefill is left to measure")
         .with_hint("leave --decode or --prefill out, or give one of them a size");
@@ -67,6 +79,7 @@ Result<int> bench(const BenchOptions& options) {
   KVASIR_TRY_VOID(check_memory(model, plan, available));
   fmt::print(stderr, "{}", reading_note(file->tensor_bytes(), available));
   preload(*file, available);
+  plan.mapped = mapped_weights(*file, plan, available);
 
   const measure::MakeExperts make_experts = [&](const model::Model& bound, ThreadPool& pool) {
     return std::make_unique<expert::LocalExpertService>(engine::local_experts(bound), *kernels,

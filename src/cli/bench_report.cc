@@ -36,11 +36,17 @@ std::string machine_figure(double best, double worst, double unit, std::string_v
   return text;
 }
 
-// With most threads: what the machine has.
-const MachineRange& whole_machine(const measure::Report& report) {
-  return *std::max_element(
-      report.machine.begin(), report.machine.end(),
-      [](const MachineRange& a, const MachineRange& b) { return a.threads < b.threads; });
+std::string mapped_figure(const MachineRange& range) {
+  if (range.best.mapped_bytes_per_s == 0) return "";
+  return ", mapped weights " + machine_figure(range.best.mapped_bytes_per_s,
+                                              range.worst.mapped_bytes_per_s, kGiga, "GB/s");
+}
+
+// What the machine has: the best of all thread counts.
+double best_of(const measure::Report& report, double measure::MachineSpeed::*member) {
+  double best = 0;
+  for (const MachineRange& range : report.machine) best = std::max(best, range.best.*member);
+  return best;
 }
 
 std::string run_line(const ModelRun& run, const measure::Fractions& part) {
@@ -60,6 +66,7 @@ Json machine_json(const MachineRange& range) {
   return {{"threads", range.threads},
           {"read_bandwidth_gb_s", range.best.read_bytes_per_s / kGiga},
           {"read_bandwidth_gb_s_min", range.worst.read_bytes_per_s / kGiga},
+          {"mapped_read_gb_s", range.best.mapped_bytes_per_s / kGiga},
           {"int8_peak_tops", range.best.int8_operations_per_s / kTera},
           {"int8_peak_tops_min", range.worst.int8_operations_per_s / kTera}};
 }
@@ -94,8 +101,9 @@ std::string bench_text(const BenchSubject& subject, const measure::Plan& plan,
                   bytes_text(subject.weight_bytes), subject.kernels));
   for (const MachineRange& range : report.machine) {
     text += fmt::format(
-        "machine, {}: reads {}, int8 {} ({})\n", counted(range.threads, "thread"),
+        "machine, {}: reads {}{}, int8 {} ({})\n", counted(range.threads, "thread"),
         machine_figure(range.best.read_bytes_per_s, range.worst.read_bytes_per_s, kGiga, "GB/s"),
+        mapped_figure(range),
         machine_figure(range.best.int8_operations_per_s, range.worst.int8_operations_per_s, kTera,
                        "TOP/s"),
         subject.int8_instruction);
@@ -115,7 +123,6 @@ std::string bench_text(const BenchSubject& subject, const measure::Plan& plan,
 
 std::string bench_json(const BenchSubject& subject, const measure::Plan& plan,
                        const measure::Report& report) {
-  const MachineRange& machine = whole_machine(report);
   Json json;
   json["file"] = subject.path;
   json["model"] = subject.model;
@@ -127,8 +134,8 @@ std::string bench_json(const BenchSubject& subject, const measure::Plan& plan,
   json["repetitions"] = plan.repetitions;
   json["depth"] = plan.depth;
   json["chunk"] = plan.engine.rows_max;
-  json["read_bandwidth_gb_s"] = machine.best.read_bytes_per_s / kGiga;
-  json["int8_peak_tops"] = machine.best.int8_operations_per_s / kTera;
+  json["read_bandwidth_gb_s"] = best_of(report, &measure::MachineSpeed::read_bytes_per_s) / kGiga;
+  json["int8_peak_tops"] = best_of(report, &measure::MachineSpeed::int8_operations_per_s) / kTera;
   json["machine"] = Json::array();
   for (const MachineRange& range : report.machine) json["machine"].push_back(machine_json(range));
   json["decode"] = Json::array();

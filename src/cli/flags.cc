@@ -44,14 +44,19 @@ void add_number(CLI::App& verb, const std::string& names, Target& target, uint64
              });
 }
 
-// "1,4,32". An empty list is spelled "none", where that is allowed.
-CLI::Option* add_list(CLI::App& verb, const std::string& names, std::vector<uint64_t>& target,
-                      uint64_t min, uint64_t max, const std::string& description) {
-  return add_parsed(verb, names, "N,...", description,
-                    [&target, min, max](const std::string& text) -> Result<void> {
-                      KVASIR_TRY(target, parse_list(text, min, max, kListMax));
-                      return {};
-                    });
+enum class ListFlag : uint8_t { kNotEmpty, kMayBeNone };
+
+// "1,4,32", or "none" where that is allowed.
+void add_list(CLI::App& verb, const std::string& names, ListFlag kind,
+              std::vector<uint64_t>& target, uint64_t min, uint64_t max,
+              const std::string& description) {
+  add_parsed(verb, names, "N,...", description,
+             [&target, kind, min, max](const std::string& text) -> Result<void> {
+               KVASIR_TRY(target, parse_list(text, min, max, kListMax));
+               if (target.empty() && kind == ListFlag::kNotEmpty)
+                 return Error::invalid("at least one number is needed");
+               return {};
+             });
 }
 
 void add_real(CLI::App& verb, const std::string& names, std::optional<float>& target, float min,
@@ -306,11 +311,11 @@ void add_synth_flags(CLI::App& verb, SynthOptions& options) {
 
 void add_bench_flags(CLI::App& verb, BenchOptions& options) {
   add_model_flags(verb, options.model);
-  add_list(verb, "--threads", options.threads, 1, kThreadsMax,
+  add_list(verb, "--threads", ListFlag::kNotEmpty, options.threads, 1, kThreadsMax,
            "Thread counts, one after the other (default: all processors)");
-  add_list(verb, "--decode", options.decode, 1, kBatchMax,
+  add_list(verb, "--decode", ListFlag::kMayBeNone, options.decode, 1, kBatchMax,
            "Sequences decoded together; none: no decoding (default: 1,4,32)");
-  add_list(verb, "--prefill", options.prefill, 1, kTokensMax,
+  add_list(verb, "--prefill", ListFlag::kMayBeNone, options.prefill, 1, kTokensMax,
            "Lengths of prompts; none: no prefill (default: 512)");
   add_number(verb, "-n,--tokens", options.steps, 1, kTokensMax,
              "Tokens that each sequence decodes (default: 8)");

@@ -60,11 +60,14 @@ ReadBuffer::~ReadBuffer() {
 }
 
 MachineSpeed measure_machine(const kernels::MachinePeak& peak, ThreadPool& pool,
-                             ByteSpan read_buffer) {
+                             ByteSpan read_buffer, ByteSpan mapped) {
   std::atomic<uint64_t> sink{0};  // so that the work has a result
-  const size_t read_tasks = read_buffer.size() / kReadTaskBytes;
-  const auto read = [&](size_t index, size_t) {
-    sink ^= peak.read(read_buffer.data() + index * kReadTaskBytes, kReadTaskBytes);
+  const auto read_speed = [&](ByteSpan bytes) {
+    const size_t tasks = bytes.size() / kReadTaskBytes;
+    const auto read = [&](size_t index, size_t) {
+      sink ^= peak.read(bytes.data() + index * kReadTaskBytes, kReadTaskBytes);
+    };
+    return static_cast<double>(tasks * kReadTaskBytes) / seconds_of(pool, tasks, read);
   };
   const size_t int8_tasks = kInt8TasksPerThread * pool.threads();
   const auto multiply = [&](size_t, size_t) { sink ^= peak.int8_rounds(kRoundsPerTask); };
@@ -72,9 +75,9 @@ MachineSpeed measure_machine(const kernels::MachinePeak& peak, ThreadPool& pool,
       static_cast<double>(int8_tasks * kRoundsPerTask * peak.int8_operations_per_round);
 
   MachineSpeed speed;
-  speed.read_bytes_per_s = best_of(kPasses, [&] {
-    return static_cast<double>(read_tasks * kReadTaskBytes) / seconds_of(pool, read_tasks, read);
-  });
+  speed.read_bytes_per_s = best_of(kPasses, [&] { return read_speed(read_buffer); });
+  if (mapped.size() >= kReadTaskBytes)
+    speed.mapped_bytes_per_s = best_of(kPasses, [&] { return read_speed(mapped); });
   speed.int8_operations_per_s =
       best_of(kPasses, [&] { return operations / seconds_of(pool, int8_tasks, multiply); });
   return speed;

@@ -38,10 +38,13 @@ size_t read_buffer_bytes(size_t threads);
 
 // The best of a few passes: what disturbs a pass only ever makes it slower. About 0.2 s.
 struct MachineSpeed {
-  double read_bytes_per_s = 0;
+  double read_bytes_per_s = 0;    // from the buffer
+  double mapped_bytes_per_s = 0;  // from mapped weights; 0: not measured
   double int8_operations_per_s = 0;
 };
+// mapped: weights that are in memory. They lie in the pages of the page cache, often small ones,
+// and may be slower to read than the buffer. Empty, or smaller than a task: not measured.
 MachineSpeed measure_machine(const kernels::MachinePeak& peak, ThreadPool& pool,
-                             ByteSpan read_buffer);
+                             ByteSpan read_buffer, ByteSpan mapped);
 
 }  // namespace kvasir::measure

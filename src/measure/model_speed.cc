@@ -33,7 +33,7 @@ class Bench {
 
   ThreadPool& pool() { return pool_; }
   void measure_machine(ByteSpan buffer) {
-    range_.add(measure::measure_machine(peak_, pool_, buffer));
+    range_.add(measure::measure_machine(peak_, pool_, buffer, plan_.mapped));
   }
   const MachineRange& machine() const { return range_; }
 
@@ -219,6 +219,7 @@ void MachineRange::add(const MachineSpeed& speed) {
     best.*member = std::max(best.*member, speed.*member);
   };
   include(&MachineSpeed::read_bytes_per_s);
+  include(&MachineSpeed::mapped_bytes_per_s);
   include(&MachineSpeed::int8_operations_per_s);
 }
 

@@ -25,6 +25,8 @@ struct Plan {
   // rows_max: rows of a prefill chunk; raised where a batch has more.
   engine::EngineOptions engine;
   uint64_t seed = 0;
+  // Weights to compare the read bandwidth with, if they are in memory and too large for the caches.
+  ByteSpan mapped;
 
   size_t rows_max() const;
   size_t sequences_max() const;
