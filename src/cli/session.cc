@@ -56,24 +56,6 @@ void read_in(ByteSpan bytes) {
   ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), kPopulate);
 }
 
-// So that the first tokens do not wait for the disk, page by page. Not if the weights would push
-// each other out again.
-void preload(const gguf::ModelFile& file, uint64_t available_bytes) {
-  const uint64_t all = file.file_bytes();
-  if (all < kPreloadBytesMin || all > available_bytes) return;
-  ProgressBar bar("loading", Unit::kBytes);
-  uint64_t done = 0;
-  for (size_t part = 0; part < file.parts(); ++part) {
-    ByteSpan bytes = file.part_file(part).bytes();  // starts at a page
-    for (size_t at = 0; at < bytes.size(); at += kPreloadStepBytes) {
-      const size_t step = std::min(kPreloadStepBytes, bytes.size() - at);
-      read_in(bytes.subspan(at, step));
-      done += step;
-      bar.update(done, all);
-    }
-  }
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const gguf::ModelFile>> open_model_file(const ModelFlags& flags) {
@@ -119,6 +101,22 @@ std::string reading_note(uint64_t weight_bytes, uint64_t available_bytes) {
       "note:  the weights are {}, {} of memory are available: they will be read from the file "
       "again and again, which is slow; a smaller quantisation or more memory helps\n",
       bytes_text(weight_bytes), bytes_text(available_bytes));
+}
+
+void preload(const gguf::ModelFile& file, uint64_t available_bytes) {
+  const uint64_t all = file.file_bytes();
+  if (all < kPreloadBytesMin || all > available_bytes) return;
+  ProgressBar bar("loading", Unit::kBytes);
+  uint64_t done = 0;
+  for (size_t part = 0; part < file.parts(); ++part) {
+    ByteSpan bytes = file.part_file(part).bytes();  // starts at a page
+    for (size_t at = 0; at < bytes.size(); at += kPreloadStepBytes) {
+      const size_t step = std::min(kPreloadStepBytes, bytes.size() - at);
+      read_in(bytes.subspan(at, step));
+      done += step;
+      bar.update(done, all);
+    }
+  }
 }
 
 std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab) {
