@@ -18,6 +18,9 @@ constexpr double kTera = 1e12;
 // Of the machine's own figures: less is what a quiet machine shows from one second to the next.
 constexpr double kNoticeableSpread = 0.10;
 
+// Threads wait for each other now and then; a process that got less was in company.
+constexpr double kProcessorShareMin = 0.75;
+
 // Three significant digits, never as a power of ten.
 std::string three_digits(double value) {
   const int decimals = value >= 100 ? 0 : value >= 10 ? 1 : value >= 1 ? 2 : 3;
@@ -82,6 +85,7 @@ Json run_json(const ModelRun& run, const measure::Fractions& part) {
           {"dense_bytes_per_token", run.dense_bytes},
           {"expert_bytes_per_token", run.expert_bytes},
           {"cache_bytes_per_token", run.cache_bytes},
+          {"processor_share", run.processor_share},
           {"distinct_experts_per_layer", run.distinct_experts},
           {"read_gb_s", tokens_per_s * run.bytes() / kGiga},
           {"read_fraction", part.read},
@@ -118,6 +122,13 @@ std::string bench_text(const BenchSubject& subject, const measure::Plan& plan,
       "layer and call.\nlimit: if only reading, or only computing, took time.\n",
       plan.steps, plan.repetitions, counted(plan.depth, "token"), plan.repetitions,
       plan.engine.rows_max);
+  double least = 1;
+  for (const ModelRun& run : report.runs) least = std::min(least, run.processor_share);
+  if (least < kProcessorShareMin) {
+    text += fmt::format(
+        "note: the machine was busy: a run got {} of the processor time it could have used.\n",
+        percent(least));
+  }
   return text;
 }
 

@@ -79,6 +79,14 @@ TEST(BenchReport, PrintsATable) {
   EXPECT_THAT(text, Not(HasSubstr("mapped")));
 }
 
+TEST(BenchReport, SaysThatTheMachineWasBusy) {
+  Example example;
+  EXPECT_THAT(bench_text(example.subject, example.plan, example.report), Not(HasSubstr("busy")));
+  example.report.runs[1].processor_share = 0.41;
+  EXPECT_THAT(bench_text(example.subject, example.plan, example.report),
+              HasSubstr("a run got 41 % of the processor time"));
+}
+
 TEST(BenchReport, ShowsHowFastMappedWeightsAreIfMeasured) {
   Example example;
   example.report.machine[0].add({20e9, 17e9, 0.5e12});

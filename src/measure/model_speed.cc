@@ -1,7 +1,8 @@
 #include "measure/model_speed.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <random>
 
@@ -12,6 +13,22 @@ namespace {
 
 // Before the clock runs, so that buffers have grown and pages are mapped.
 constexpr size_t kWarmUpSteps = 1;
+
+// Wall and processor time from here on.
+class Stopwatch {
+ public:
+  double seconds() const { return now(CLOCK_MONOTONIC) - wall_; }
+  double processor_seconds() const { return now(CLOCK_PROCESS_CPUTIME_ID) - processor_; }
+
+ private:
+  static double now(clockid_t clock) {
+    timespec time = {};
+    ::clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+  double wall_ = now(CLOCK_MONOTONIC);
+  double processor_ = now(CLOCK_PROCESS_CPUTIME_ID);
+};
 
 // One engine with its threads, and runs on it.
 class Bench {
@@ -59,6 +76,8 @@ class Bench {
   Result<bool> feed(std::span<const std::unique_ptr<engine::Sequence>> sequence, size_t tokens,
                     Logits of_last_chunk);
   void start_counting();
+  // A repetition that computed so many tokens.
+  void add_repetition(const Stopwatch& watch, size_t tokens);
   // The figures of a run; speeds_ has one entry per repetition.
   ModelRun finish(Kind kind, size_t size) const;
 
@@ -78,13 +97,22 @@ class Bench {
   std::vector<engine::Row> rows_;
   std::vector<double> speeds_;
   Traffic traffic_;
+  double seconds_ = 0, processor_seconds_ = 0;
   uint64_t tokens_ = 0, layers_ = 0, distinct_ = 0;
 };
 
 void Bench::start_counting() {
   speeds_.clear();
   traffic_ = {};
+  seconds_ = processor_seconds_ = 0;
   tokens_ = layers_ = distinct_ = 0;
+}
+
+void Bench::add_repetition(const Stopwatch& watch, size_t tokens) {
+  const double seconds = watch.seconds();
+  speeds_.push_back(static_cast<double>(tokens) / seconds);
+  seconds_ += seconds;
+  processor_seconds_ += watch.processor_seconds();
 }
 
 Result<bool> Bench::forward(std::span<const std::unique_ptr<engine::Sequence>> sequences,
@@ -138,13 +166,12 @@ Result<std::optional<ModelRun>> Bench::decode(size_t batch) {
   }
   start_counting();
   for (size_t repetition = 0; repetition < plan_.repetitions; ++repetition) {
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     for (size_t step = 0; step < plan_.steps; ++step) {
       KVASIR_TRY(const bool go_on, forward(sequences, 1, Logits::kEveryRow));
       if (!go_on) return std::nullopt;
     }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    speeds_.push_back(static_cast<double>(plan_.steps * batch) / seconds.count());
+    add_repetition(watch, plan_.steps * batch);
   }
   return finish(Kind::kDecode, batch);
 }
@@ -154,11 +181,10 @@ Result<std::optional<ModelRun>> Bench::prefill(size_t tokens) {
   for (size_t repetition = 0; repetition < plan_.repetitions; ++repetition) {
     Sequences sequence(1);
     KVASIR_TRY(sequence.front(), engine_.new_sequence(plan_.context()));
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     KVASIR_TRY(const bool go_on, feed(sequence, tokens, Logits::kLastRow));
     if (!go_on) return std::nullopt;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    speeds_.push_back(static_cast<double>(tokens) / seconds.count());
+    add_repetition(watch, tokens);
   }
   return finish(Kind::kPrefill, tokens);
 }
@@ -177,6 +203,7 @@ ModelRun Bench::finish(Kind kind, size_t size) const {
   run.cache_bytes = per_token(traffic_.caches);
   run.operations = per_token(traffic_.operations);
   run.distinct_experts = static_cast<double>(distinct_) / static_cast<double>(layers_);
+  run.processor_share = processor_seconds_ / (seconds_ * static_cast<double>(run.threads));
   return run;
 }
 

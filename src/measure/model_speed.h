@@ -53,6 +53,9 @@ struct ModelRun {
   // Of one token, a share of what its call did for all. Means over all repetitions.
   double dense_bytes = 0, expert_bytes = 0, cache_bytes = 0, operations = 0;
   double distinct_experts = 0;  // per layer and call
+  // Processor time the process got, of what its threads could have used. Far below 1, the machine
+  // was busy with something else.
+  double processor_share = 1;
 
   double bytes() const { return dense_bytes + expert_bytes + cache_bytes; }
 };

@@ -94,6 +94,8 @@ TEST(MeasureModel, MeasuresEverythingThatWasPlanned) {
     EXPECT_GT(run.tokens_per_s.median, 0);
     EXPECT_LE(run.tokens_per_s.min, run.tokens_per_s.median);
     EXPECT_GE(run.tokens_per_s.max, run.tokens_per_s.median);
+    EXPECT_GT(run.processor_share, 0);
+    EXPECT_LT(run.processor_share, 1.5);
     EXPECT_GT(fractions(run, report->machine_of(run)).read, 0);
   }
   // The same tokens with one thread and with two, so the same experts.
