@@ -415,12 +415,20 @@ KVASIR_INLINE Ints load_u32_of_rows(const uint8_t* const* p, size_t offset) {
 #endif
 }
 
-// Asks for the cache lines at p, p + 64, ... below p + bytes, into the second-level cache.
+// Asks for the cache lines at p, p + 64, ... below p + bytes: into the second-level cache, or into
+// the first one, too.
 template <size_t bytes>
 KVASIR_INLINE void fetch(const uint8_t* p) {
   KVASIR_UNROLL
   for (size_t i = 0; i < bytes; i += 64) {
     _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T1);
+  }
+}
+template <size_t bytes>
+KVASIR_INLINE void fetch_near(const uint8_t* p) {
+  KVASIR_UNROLL
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
   }
 }
 
