@@ -24,10 +24,8 @@ inline constexpr int kPanelVectors = 64;
 // group j belongs to values j * 256 / kGroups and following.
 struct PanelK {
   alignas(64) uint8_t w[kPanelVectors][64];
-  alignas(64) uint8_t scales[16][64];  // 32 bits per row
-  // What is multiplied with the sums of the activations: minimums, or scales if the weights have an
-  // excess. Vector i: 16 bits for group 2i, 16 for group 2i + 1.
-  alignas(64) uint8_t pairs[8][64];
+  alignas(64) uint8_t scales[16][64];   // 32 bits per row
+  alignas(64) uint8_t minimums[8][64];  // vector i: 16 bits for group 2i, 16 for group 2i + 1
   Floats d;
   Floats d_minimum;
 };
@@ -69,10 +67,6 @@ KVASIR_INLINE Ints unsigned_pair(Ints v, bool second) {
              : _mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13, -1);
   return shuffle8(v, all_lanes(index));
 }
-KVASIR_INLINE Ints signed_pair(Ints v, bool second) {
-  return _mm512_srai_epi16(shift_left16<8>(unsigned_pair(v, second)), 8);
-}
-
 // Scales 4m..4m+3 out of the four bytes of an element.
 template <bool is_signed>
 KVASIR_INLINE void store_scales(PanelK& panel, int m, Ints bytes) {
@@ -81,10 +75,9 @@ KVASIR_INLINE void store_scales(PanelK& panel, int m, Ints bytes) {
           is_signed ? signed_byte<k.value>(bytes) : unsigned_byte<k.value>(bytes));
   });
 }
-template <bool is_signed>
-KVASIR_INLINE void store_pairs(PanelK& panel, int m, Ints bytes) {
-  store(panel.pairs[2 * m], is_signed ? signed_pair(bytes, false) : unsigned_pair(bytes, false));
-  store(panel.pairs[2 * m + 1], is_signed ? signed_pair(bytes, true) : unsigned_pair(bytes, true));
+KVASIR_INLINE void store_minimums(PanelK& panel, int m, Ints bytes) {
+  store(panel.minimums[2 * m], unsigned_pair(bytes, false));
+  store(panel.minimums[2 * m + 1], unsigned_pair(bytes, true));
 }
 // The bytes of a tile's scales, 16 per row, four to an element.
 KVASIR_INLINE void transpose_scales(const TileScales& scales, Ints* out) {
@@ -96,8 +89,7 @@ KVASIR_INLINE void transpose_scales(const TileScales& scales, Ints* out) {
 
 // How a format of 256 values fills a panel:
 //   kGroups           scales per 256 values: 8 or 16
-//   kExcessBits       if not 0: an unsigned weight is 2^kExcessBits larger than it means, and pairs
-//                     hold the scales
+//   kExcessBits       if not 0: an unsigned weight is 2^kExcessBits larger than it means
 //   unpack()          of the block at `offset` of every row
 template <typename Weights>
 struct PanelFormat;
@@ -113,8 +105,8 @@ KVASIR_INLINE void unpack_scales_and_minimums(const uint8_t* const* rows, size_t
   transpose_scales(heads.scales, bytes);
   store_scales<false>(panel, 0, bytes[0]);
   store_scales<false>(panel, 1, bytes[1]);
-  store_pairs<false>(panel, 0, bytes[2]);
-  store_pairs<false>(panel, 1, bytes[3]);
+  store_minimums(panel, 0, bytes[2]);
+  store_minimums(panel, 1, bytes[3]);
 }
 
 template <>
@@ -180,10 +172,7 @@ struct PanelFormat<WeightsQ6K> {
     Ints scales[4];
     load_transposed(rows, offset + 192, scales);
     KVASIR_UNROLL
-    for (int m = 0; m < 4; ++m) {
-      store_scales<true>(panel, m, scales[m]);
-      store_pairs<true>(panel, m, scales[m]);
-    }
+    for (int m = 0; m < 4; ++m) store_scales<true>(panel, m, scales[m]);
     const Ints low_mask = all8(0x0f);
     const Ints high_mask = all8(0x30);
     // A quarter: 16 bytes of each of two runs of low nibbles, and the bit pairs of all four runs.
@@ -225,10 +214,7 @@ struct PanelFormat<WeightsQ3K> {
     Ints scales[4];
     transpose_scales(heads.scales, scales);
     KVASIR_UNROLL
-    for (int m = 0; m < 4; ++m) {
-      store_scales<true>(panel, m, scales[m]);
-      store_pairs<true>(panel, m, scales[m]);
-    }
+    for (int m = 0; m < 4; ++m) store_scales<true>(panel, m, scales[m]);
     for (int quarter = 0; quarter < 4; ++quarter) {
       const size_t at = 16 * static_cast<size_t>(quarter % 2);
       Ints pairs[4];
@@ -268,7 +254,7 @@ struct PanelFormat<WeightsQ2K> {
     KVASIR_UNROLL
     for (int m = 0; m < 4; ++m) {
       store_scales<false>(panel, m, bit_and(bytes[m], all8(0x0f)));
-      store_pairs<false>(panel, m, bit_and(shift_right16<4>(bytes[m]), all8(0x0f)));
+      store_minimums(panel, m, bit_and(shift_right16<4>(bytes[m]), all8(0x0f)));
     }
     for (int quarter = 0; quarter < 4; ++quarter) {
       Ints pairs[4];
@@ -303,7 +289,6 @@ struct PanelFormat<WeightsIQ4XS> {
     transpose_scales(heads.scales, scales);
     KVASIR_UNROLL
     for (int m = 0; m < 4; ++m) {
-      store(panel.pairs[m], scales[m]);
       store(panel.scales[2 * m], _mm512_srai_epi32(shift_left32<16>(scales[m]), 16));
       store(panel.scales[2 * m + 1], _mm512_srai_epi32(scales[m], 16));
     }

@@ -54,14 +54,14 @@ class RowFetcher {
   size_t rows_per_step_;
 };
 
-// dots[p][c] = the vectors of `k` .. `k + n` of panel p, times those values of column c.
+// dots[p][c] = starts[c] + vectors k .. k + n of panel p, times the values of column c from x_k on.
 template <int n, int kColumns, typename Panel, typename Block>
 KVASIR_INLINE void dot_panels(const Panel* panels, int k, const Block* const* columns, int x_k,
-                              Ints (*dots)[kColumns]) {
+                              const Ints* starts, Ints (*dots)[kColumns]) {
   KVASIR_UNROLL
   for (int p = 0; p < kPanels; ++p) {
     KVASIR_UNROLL
-    for (int c = 0; c < kColumns; ++c) dots[p][c] = zero();
+    for (int c = 0; c < kColumns; ++c) dots[p][c] = starts[c];
   }
   KVASIR_UNROLL
   for (int i = 0; i < n; ++i) {
@@ -108,11 +108,25 @@ struct PanelsK {
       KVASIR_UNROLL
       for (int p = 0; p < kPanels; ++p) sums[p][c] = zero();
     }
+    // What the excess of the weights adds to the dot product of a group, negated.
+    alignas(64) int32_t excess[kColumns][16];
+    if constexpr (Format::kExcessBits != 0) {
+      KVASIR_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        store(excess[c],
+              sub32(zero(), shift_left32<Format::kExcessBits>(sums_of_groups(*columns[c]))));
+      }
+    }
     for (int group = 0; group < Format::kGroups; ++group) {
       fetcher.step();
+      Ints starts[kColumns];
+      KVASIR_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        starts[c] = Format::kExcessBits != 0 ? broadcast32(&excess[c][group]) : zero();
+      }
       Ints dots[kPanels][kColumns];
       const int k = group * kVectorsPerGroup;
-      dot_panels<kVectorsPerGroup, kColumns>(panels, k, columns, k, dots);
+      dot_panels<kVectorsPerGroup, kColumns>(panels, k, columns, k, starts, dots);
       KVASIR_UNROLL
       for (int p = 0; p < kPanels; ++p) {
         const Ints scales = load(panels[p].scales[group]);
@@ -124,34 +138,40 @@ struct PanelsK {
     }
     KVASIR_UNROLL
     for (int c = 0; c < kColumns; ++c) {
+      const Block& x_c = *columns[c];
+      alignas(16) int16_t sums32[8];
+      if constexpr (Weights::kHasMinimum && Format::kGroups == 8) {
+        const __m128i pairs = _mm_hadd_epi16(load128(x_c.sums), load128(x_c.sums + 8));
+        _mm_store_si128(reinterpret_cast<__m128i*>(sums32), pairs);
+      }
       KVASIR_UNROLL
       for (int p = 0; p < kPanels; ++p) {
-        add_block(panels[p], *columns[c], sums[p][c],
+        add_block(panels[p], x_c, Format::kGroups == 8 ? sums32 : x_c.sums, sums[p][c],
                   acc + static_cast<size_t>(c) * kPanelRows + static_cast<size_t>(p) * kTileRows);
       }
     }
   }
 
  private:
-  KVASIR_INLINE static void add_block(const PanelK& panel, const Block& x, Ints sum, float* acc) {
+  // Of activations, as 32-bit elements.
+  KVASIR_INLINE static Ints sums_of_groups(const Block& x) {
+    if constexpr (Format::kGroups == 16) return _mm512_cvtepi16_epi32(load256(x.sums));
+    const __m128i sums = _mm_hadd_epi16(load128(x.sums), load128(x.sums + 8));
+    return _mm512_castsi256_si512(_mm256_cvtepi16_epi32(sums));
+  }
+
+  // `sums`: those of the groups' activations.
+  KVASIR_INLINE static void add_block(const PanelK& panel, const Block& x, const int16_t* sums,
+                                      Ints sum, float* acc) {
     const Floats d_x = all_floats(x.d);
-    // Sums of activations times minimums, or times scales where the weights have an excess.
-    Ints products = zero();
-    if constexpr (Weights::kHasMinimum || Format::kExcessBits != 0) {
-      const Ints sums32 =
-          _mm512_castsi128_si512(_mm_hadd_epi16(load128(x.sums), load128(x.sums + 8)));
-      KVASIR_UNROLL
-      for (int i = 0; i < Format::kGroups / 2; ++i) {
-        const Ints pair = Format::kGroups == 8 ? _mm512_permutexvar_epi32(all32(i), sums32)
-                                               : broadcast32(x.sums + 2 * i);
-        products = _mm512_dpwssd_epi32(products, load(panel.pairs[i]), pair);
-      }
-    }
-    if constexpr (Format::kExcessBits != 0) {
-      sum = sub32(sum, shift_left32<Format::kExcessBits>(products));
-    }
     Floats total = _mm512_load_ps(acc) + (panel.d * d_x) * to_floats(sum);
     if constexpr (Weights::kHasMinimum) {
+      Ints products = zero();
+      KVASIR_UNROLL
+      for (int i = 0; i < Format::kGroups / 2; ++i) {
+        products =
+            _mm512_dpwssd_epi32(products, load(panel.minimums[i]), broadcast32(sums + 2 * i));
+      }
       total = total - (panel.d_minimum * d_x) * to_floats(products);
     }
     _mm512_store_ps(acc, total);
@@ -201,15 +221,19 @@ struct Panels32 {
       for (int c = 0; c < kColumns; ++c) {
         columns[c] = reinterpret_cast<const Block*>(x + static_cast<size_t>(c) * x_stride) + b;
       }
+      Ints starts[kColumns];
+      KVASIR_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        starts[c] = kExcess != 0 ? all32(-kExcess * columns[c]->sum) : zero();
+      }
       Ints dots[kPanels][kColumns];
-      dot_panels<8, kColumns>(panels, 8 * static_cast<int>(b), columns, 0, dots);
+      dot_panels<8, kColumns>(panels, 8 * static_cast<int>(b), columns, 0, starts, dots);
       KVASIR_UNROLL
       for (int c = 0; c < kColumns; ++c) {
         const Floats d_x = all_floats(columns[c]->d);
         KVASIR_UNROLL
         for (int p = 0; p < kPanels; ++p) {
-          const Ints sum = sub32(dots[p][c], all32(kExcess * columns[c]->sum));
-          totals[p][c] = totals[p][c] + (panels[p].d[b] * d_x) * to_floats(sum);
+          totals[p][c] = totals[p][c] + (panels[p].d[b] * d_x) * to_floats(dots[p][c]);
           if constexpr (Weights::kHasMinimum) {
             totals[p][c] = totals[p][c] + (panels[p].minimum[b] * d_x) *
                                               all_floats(static_cast<float>(columns[c]->sum));
