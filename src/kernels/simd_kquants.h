@@ -99,29 +99,45 @@ KVASIR_INLINE Ints scaled_sums16(const BlockQ8K& x) {
   return mul16(sums, all16(-factor / 2));
 }
 
-// The scales of vector i of a block in natural order: groups 2i and 2i + 1 with AVX2, 4i to 4i + 3
-// with AVX-512, one per lane.
+// --- Which scale goes with which 16-bit element in dot product i of add_scaled_dots().
+
+#if defined(__AVX512F__)
+// `group_of(vector, lane)`: the group that a lane of an unpacked vector belongs to.
+template <int i, typename GroupOf>
+KVASIR_INLINE Ints scale_index(GroupOf group_of) {
+  const auto lane = [&](int l) __attribute__((always_inline)) {
+#if defined(__AVX512VNNI__)
+    const __m128i first = _mm_set1_epi16(static_cast<short>(group_of(2 * i, l)));
+    const __m128i second = _mm_set1_epi16(static_cast<short>(group_of(2 * i + 1, l)));
+    return _mm_unpacklo_epi64(first, second);
+#else
+    return _mm_set1_epi16(static_cast<short>(group_of(i, l)));
+#endif
+  };
+  const __m256i low = _mm256_set_m128i(lane(1), lane(0));
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm256_set_m128i(lane(3), lane(2)), 1);
+}
+#endif
+
+// Of a block in natural order: groups 2i and 2i + 1 in vector i with AVX2, 4i to 4i + 3 with
+// AVX-512, one per lane.
 template <int i>
 KVASIR_INLINE Ints scales16_natural(Ints scales) {
 #if defined(__AVX512F__)
-  const Ints groups = _mm512_inserti64x4(
-      _mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi16(4 * i + 1), _mm_set1_epi16(4 * i))),
-      _mm256_set_m128i(_mm_set1_epi16(4 * i + 3), _mm_set1_epi16(4 * i + 2)), 1);
-  return _mm512_permutexvar_epi16(groups, scales);
+  return _mm512_permutexvar_epi16(
+      scale_index<i>([](int vector, int lane) { return 4 * vector + lane; }), scales);
 #else
   return shuffle8(scales, all16((2 * i + 1) << 8 | 2 * i));
 #endif
 }
-// Eight scales per block, bytes 0..7 of every lane: those of vector i in Q4_K's order.
+// Eight scales per block, bytes 0..7 of every lane, in Q4_K's order.
 template <int i>
 KVASIR_INLINE Ints scales8_by_nibble(Ints scales) {
   constexpr int kZero = 0x80 << 8;  // clears the upper byte of each 16-bit element
 #if defined(__AVX512F__)
-  constexpr int kFirst = i / 2 * 4 + i % 2;
-  const Ints index =
-      _mm512_inserti64x4(_mm512_set1_epi16(static_cast<short>(kZero | kFirst)),
-                         _mm256_set1_epi16(static_cast<short>(kZero | (kFirst + 2))), 1);
-  return shuffle8(scales, index);
+  return shuffle8(scales, scale_index<i>([](int vector, int lane) {
+                    return kZero | (vector / 2 * 4 + vector % 2 + lane / 2 * 2);
+                  }));
 #else
   return shuffle8(scales, all16(kZero | i));
 #endif
@@ -140,17 +156,30 @@ KVASIR_INLINE void for_each_index(F&& f) {
   }
 }
 
-// sums[c] += weights . q of column c, each pair of products times its 16-bit scale. `scales_of`
-// gives the scales of a vector. A pair of products fits in 16 bits if weights are at most 128.
+// sums[c] += weights . q of column c, with the 16-bit scales that `scales_of` gives for dot product
+// i. With VNNI that is the sums of four products in two vectors, packed to 16 bits: they fit if
+// weights are at most 63. Otherwise it is pairs of products in one vector: they fit if weights are
+// at most 128.
 template <int kColumns, typename ScalesOf>
 KVASIR_INLINE void add_scaled_dots(const Ints* weights, const ActivationK* x, ScalesOf scales_of,
                                    Ints* sums) {
-  for_each_index<kVectors>([&](auto i) __attribute__((always_inline)) {
+#if defined(__AVX512VNNI__)
+  constexpr int kDots = kVectors / 2;
+#else
+  constexpr int kDots = kVectors;
+#endif
+  for_each_index<kDots>([&](auto i) __attribute__((always_inline)) {
     const Ints scales = scales_of(i);
     KVASIR_UNROLL
     for (int c = 0; c < kColumns; ++c) {
-      sums[c] = add_products_s16(sums[c], multiply_pairs_u8_s8(weights[i.value], x[c].q[i.value]),
-                                 scales);
+#if defined(__AVX512VNNI__)
+      constexpr int k = 2 * i.value;
+      const Ints dots = _mm512_packs_epi32(dot_u8_s8(weights[k], x[c].q[k]),
+                                           dot_u8_s8(weights[k + 1], x[c].q[k + 1]));
+#else
+      const Ints dots = multiply_pairs_u8_s8(weights[i.value], x[c].q[i.value]);
+#endif
+      sums[c] = add_products_s16(sums[c], dots, scales);
     }
   });
 }

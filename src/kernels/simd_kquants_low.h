@@ -21,14 +21,13 @@ KVASIR_INLINE void load_by_bit_pair(const BlockQ8K& x, Ints* q) {
 #endif
 }
 
-// The scales of vector i in that order.
+// The scales in that order, as in simd_kquants.h.
 template <int i>
 KVASIR_INLINE Ints scales16_by_bit_pair(Ints scales) {
 #if defined(__AVX512F__)
-  const Ints groups = _mm512_inserti64x4(
-      _mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi16(2 * i + 1), _mm_set1_epi16(2 * i))),
-      _mm256_set_m128i(_mm_set1_epi16(2 * i + 9), _mm_set1_epi16(2 * i + 8)), 1);
-  return _mm512_permutexvar_epi16(groups, scales);
+  return _mm512_permutexvar_epi16(
+      scale_index<i>([](int vector, int lane) { return 2 * vector + lane % 2 + lane / 2 * 8; }),
+      scales);
 #else
   return scales16_natural<i>(scales);
 #endif

@@ -192,6 +192,8 @@ KVASIR_INLINE void delta_columns(float* state, const float* q, const float* k, c
           float* s = state + static_cast<size_t>(j) * dim_k + i;
           const F32x16 updated = load(s) + k16 * splat(delta[j]);
           store(s, updated);
+          // The next columns: a state is larger than the first-level cache.
+          fetch_near<1>(reinterpret_cast<const uint8_t*>(s + kColumns * dim_k));
           sums[j] = sums[j] + updated * q16;
         }
       });
