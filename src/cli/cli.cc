@@ -60,9 +60,8 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
 }
 
 void print_error(const Error& error) {
-  fmt::print(stderr, "error: {}\n", without_control_characters(error.message));
-  if (!error.hint.empty())
-    fmt::print(stderr, "hint:  {}\n", without_control_characters(error.hint));
+  fmt::print(stderr, "error: {}\n", on_one_line(error.message));
+  if (!error.hint.empty()) fmt::print(stderr, "hint:  {}\n", on_one_line(error.hint));
 }
 
 int report(const Error& error) {

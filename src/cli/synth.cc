@@ -128,9 +128,9 @@ Result<void> report(const std::string& path) {
   if (!facts.supported)
     return Error::unsupported("{}: cannot run here: {}", path, facts.why_unsupported);
   return Output::standard().write(
-      fmt::format("{}: {}, {} + {} layers, {} experts per layer, n_embd {}, {} of weights\n", path,
-                  facts.architecture, facts.hp.n_layers, facts.hp.n_mtp_blocks, facts.hp.n_experts,
-                  facts.hp.n_embd, bytes_text(facts.weight_bytes)));
+      fmt::format("{}: {}, {} + {} layers, {} experts per layer, n_embd {}, {} of weights\n",
+                  on_one_line(path), facts.architecture, facts.hp.n_layers, facts.hp.n_mtp_blocks,
+                  facts.hp.n_experts, facts.hp.n_embd, bytes_text(facts.weight_bytes)));
 }
 
 }  // namespace
@@ -146,8 +146,7 @@ Result<int> synth(const SynthOptions& options) {
   } else {
     KVASIR_TRY(const int code, write_weights(plan, options.output));
     if (code == kInterrupted) {
-      fmt::print(stderr, "note:  interrupted; {} was not written\n",
-                 without_control_characters(options.output));
+      fmt::print(stderr, "note:  interrupted; {} was not written\n", on_one_line(options.output));
       return kInterrupted;
     }
   }
