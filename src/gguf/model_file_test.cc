@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/test_data.h"
+#include "base/test_folder.h"
 #include "gguf/test_file.h"
 #include "gguf/writer.h"
 
