@@ -166,7 +166,7 @@ Result<void> write_data(const std::vector<Writer::Planned>& tensors, uint64_t al
   for (const Writer::Planned& tensor : tensors) {
     for (uint64_t offset = 0; offset < tensor.bytes; offset += piece.size()) {
       piece.resize(static_cast<size_t>(std::min(kPieceBytesMax, tensor.bytes - offset)));
-      fill(tensor, offset, piece);
+      KVASIR_TRY_VOID(fill(tensor, offset, piece));
       KVASIR_TRY_VOID(sink(ByteSpan(piece)));
     }
     std::vector<std::byte> padding(

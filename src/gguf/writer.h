@@ -55,13 +55,14 @@ class Writer {
   uint64_t data_bytes() const;  // padded size of the data section
 
   // Writes the file, asking for the bytes of each tensor in order, piece by piece: `fill(tensor,
-  // offset in tensor, out)` writes out.size() bytes. Pieces are at most 1 MiB. What was at `path`
-  // stays if this fails, or if `fill` throws.
-  using Fill = std::function<void(const Planned&, uint64_t offset, std::span<std::byte> out)>;
+  // offset in tensor, out)` writes out.size() bytes. Pieces are at most 1 MiB. An error of `fill`
+  // ends the writing; what was at `path` stays if this fails.
+  using Fill =
+      std::function<Result<void>(const Planned&, uint64_t offset, std::span<std::byte> out)>;
   Result<void> write(const std::string& path, const Fill& fill) const;
   // Header only; the data section is a hole that reads as zeros.
   Result<void> write_sparse(const std::string& path) const;
-  // The whole file in memory, for tests.
+  // The whole file in memory, for tests; `fill` must not fail.
   std::vector<std::byte> write_to_memory(const Fill& fill) const;
 
  private:

@@ -20,8 +20,10 @@ std::byte pattern(const Writer::Planned& tensor, uint64_t at) {
   return static_cast<std::byte>(tensor.offset / 32 + at * 7 + at / 251);
 }
 
-void fill_pattern(const Writer::Planned& tensor, uint64_t offset, std::span<std::byte> out) {
+Result<void> fill_pattern(const Writer::Planned& tensor, uint64_t offset,
+                          std::span<std::byte> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = pattern(tensor, offset + i);
+  return {};
 }
 
 Writer example(uint64_t alignment = 32) {
@@ -127,7 +129,7 @@ TEST(Writer, AsksForLargeTensorsInPiecesOfAtMostOneMiB) {
   std::vector<std::byte> file = writer.write_to_memory(
       [&](const Writer::Planned& tensor, uint64_t offset, std::span<std::byte> out) {
         pieces.emplace_back(offset, out.size());
-        fill_pattern(tensor, offset, out);
+        return fill_pattern(tensor, offset, out);
       });
   using Piece = std::pair<uint64_t, size_t>;
   EXPECT_THAT(pieces,
@@ -166,6 +168,22 @@ TEST(Writer, SaysWhatTheFileSays) {
     EXPECT_EQ(written.error().kind, ErrorKind::kIo);
     EXPECT_THAT(written.error().message, testing::HasSubstr("/dev/full: cannot write"));
   }
+}
+
+TEST(Writer, LeavesTheOldFileWhenTheBytesDoNotCome) {
+  TestFolder folder;
+  const std::string path = folder.write("m.gguf", bytes_of("old"));
+  size_t calls = 0;
+  const auto written =
+      example().write(path, [&](const auto&, uint64_t, std::span<std::byte>) -> Result<void> {
+        if (++calls == 2) return Error::limit("no more");
+        return {};
+      });
+  ASSERT_FALSE(written.has_value());
+  EXPECT_EQ(written.error().message, "no more");
+  EXPECT_EQ(calls, 2u);
+  EXPECT_EQ(std::filesystem::file_size(path), 3u);
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
 }
 
 TEST(Writer, ABrokenContractStops) {
