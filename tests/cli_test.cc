@@ -46,8 +46,10 @@ TEST_F(Cli, CallsAWrongCallAUsageError) {
   };
   const Case cases[] = {
       {{"genrate"}, "genrate"},
-      {{"generate", "--no-such-flag"}, "--no-such-flag"},
-      {{"generate", "extra"}, "extra"},
+      {{"generate", "--no-such-flag"}, "there is no flag '--no-such-flag'"},
+      {{"generate", "--promt", "x"}, "there is no flag '--promt'"},
+      {{"-p", "x"}, "there is no flag '-p'"},
+      {{"generate", "extra", "-n", "1"}, "'extra' is an argument too many"},
       {{"generate", "-p"}, "-p"},
       {{"generate", "-p", ""}, "prompt is empty"},
       {{"generate", "-p", "x", "-n", "-1"}, "'-1' is not a whole number"},

@@ -86,6 +86,15 @@ std::string repeated_flag(const CLI::App& app) {
   return "";
 }
 
+// The library lists them back to front, and the value of an unknown flag like a mistake of its own.
+std::string unexpected_text(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  for (const std::string& word : words)
+    if (word.size() > 1 && word.front() == '-') return fmt::format("there is no flag '{}'", word);
+  return words.empty() ? "an argument too many"
+                       : fmt::format("'{}' is an argument too many", words.front());
+}
+
 std::vector<std::string> verb_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands(nullptr)) names.push_back(sub->get_name());
@@ -133,6 +142,8 @@ int parse_and_run(int argc, char** argv) {
     return print_to_stdout(app.help());
   } catch (const CLI::CallForVersion&) {
     return print_to_stdout(version_text() + "\n");
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(app, unexpected_text(app));
   } catch (const CLI::ParseError& error) {
     const std::string repeated = repeated_flag(app);
     return usage_error(app, repeated.empty() ? error.what() : repeated + " was given twice");
