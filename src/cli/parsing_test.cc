@@ -103,7 +103,8 @@ TEST(Quoted, ShowsAnyBytesHarmlessly) {
   EXPECT_EQ(quoted("\xc3"), "\"\\xc3\"");
   EXPECT_EQ(quoted("\xc2\x9b"), "\"\\xc2\\x9b\"");
   EXPECT_EQ(quoted({"\0", 1}), "\"\\x00\"");
-  EXPECT_EQ(without_control_characters("a\nb\x1b\x7f"), "a\nb\\x1b\\x7f");
+  EXPECT_EQ(on_one_line("gr\xc3\xbc\xc3\x9f \"\\a\""), "gr\xc3\xbc\xc3\x9f \"\\a\"");
+  EXPECT_EQ(on_one_line("a\nb\r\x1b\x7f\xc2\x9b\xff"), "a\\nb\\x0d\\x1b\\x7f\\xc2\\x9b\\xff");
 }
 
 TEST(BytesText, ChoosesTheUnit) {

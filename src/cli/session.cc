@@ -126,7 +126,7 @@ std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_
   return ids;
 }
 
-Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const gguf::ModelFile> file,
+Result<std::unique_ptr<Session>> Session::open(const std::shared_ptr<const gguf::ModelFile>& file,
                                                const ComputeFlags& flags, uint64_t context) {
   std::unique_ptr<Session> session(new Session());
   session->context_ = context;

@@ -42,7 +42,7 @@ std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_
 class Session {
  public:
   // Checks that a sequence of `context` tokens fits into memory, then reads the weights in.
-  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const gguf::ModelFile> file,
+  static Result<std::unique_ptr<Session>> open(const std::shared_ptr<const gguf::ModelFile>& file,
                                                const ComputeFlags& flags, uint64_t context);
 
   engine::Engine& engine() { return *engine_; }
