@@ -53,7 +53,7 @@ std::unique_ptr<FileReader> FileReader::open(std::vector<ReadableFile> sources,
                                              std::unique_ptr<ReadBackend> backend) {
   std::vector<File> files;
   for (ReadableFile& source : sources) {
-    files.push_back({std::move(source), -1, false});
+    files.push_back({std::move(source), -1, false, false});
     open_again(files.back());
   }
   return std::unique_ptr<FileReader>(new FileReader(std::move(files), std::move(backend)));
@@ -139,7 +139,7 @@ std::vector<FinishedRead> FileReader::wait(std::chrono::milliseconds patience) {
     }
     start_pieces();
     if (!finished_.empty()) break;
-    left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) break;
   }
   return std::exchange(finished_, {});
@@ -178,11 +178,13 @@ void FileReader::finish_piece(const Piece& piece, int64_t result) {
         ::dup3(buffered, file.own, O_CLOEXEC);
         ::close(buffered);
         file.is_direct = false;
+        file.was_direct = true;
         return read_on(piece, 0);
       }
     }
-    // The switch of another piece made this one's EINVAL a matter of the past.
-    if ((again || (code == EINVAL && read.retries == 0)) && ++read.retries < kRetriesMax)
+    // Refused before another piece's refusal changed how the file is read.
+    const bool is_late = code == EINVAL && file.was_direct;
+    if ((again || is_late) && ++read.retries < kRetriesMax)
       return read_on(piece, 0);
     fail(read, Error::io("{}: cannot read {} bytes at offset {}: {}", file.source.name, piece.bytes,
                          piece.offset, std::strerror(code)));

@@ -83,6 +83,7 @@ class FileReader {
     ReadableFile source;
     int own = -1;  // opened by us; -1: the source's descriptor has to do
     bool is_direct = false;
+    bool was_direct = false;  // until its file system refused to read so
 
     int descriptor() const { return own >= 0 ? own : source.descriptor; }
   };

@@ -166,13 +166,17 @@ StoredExpertService::Layout StoredExpertService::layout(ExpertKey key, uint32_t 
 void StoredExpertService::start_reading(ExpertKey key, uint32_t slot, Urgency urgency) {
   const Layout expert = layout(key, slot);
   loading_[slot] = {expert.reads.size(), std::nullopt};
-  if (reader_->in_flight() == 0) reading_since_ = Clock::now();
+  // Handing a read over takes long where its memory was never used before; the disk may be idle.
+  const bool was_idle = reader_->in_flight() == 0;
+  const Clock::time_point before = Clock::now();
   reader_->submit(expert.reads, urgency);
+  const Clock::time_point after = Clock::now();
+  reading_since_ = was_idle ? after : reading_since_ + (after - before);
   ++counters_->experts_in_flight;
 }
 
-void StoredExpertService::collect(milliseconds patience) {
-  if (reader_->in_flight() == 0) return;
+size_t StoredExpertService::collect(milliseconds patience) {
+  if (reader_->in_flight() == 0) return 0;
   const Clock::time_point before = Clock::now();
   const std::vector<FinishedRead> finished = reader_->wait(patience);
   const Clock::time_point now = Clock::now();
@@ -189,6 +193,7 @@ void StoredExpertService::collect(milliseconds patience) {
     if (loading.error) ++counters_->reads_failed;
     release(slot);
   }
+  return finished.size();
 }
 
 Result<std::vector<RowFailure>> StoredExpertService::compute(const ExpertRequest& request,
@@ -209,12 +214,8 @@ Result<std::vector<RowFailure>> StoredExpertService::compute(const ExpertRequest
       compute_ready(request);
       collect(milliseconds(0));
     } else {
-      const size_t in_flight = reader_->in_flight();
-      KVASIR_CHECK(in_flight != 0);  // otherwise slots would be free
-      const Clock::time_point start = Clock::now();
-      collect(options_.patience);
-      if (reader_->in_flight() == in_flight && Clock::now() - start >= options_.patience)
-        give_up_waiting(layer);
+      KVASIR_CHECK(reader_->in_flight() != 0);  // otherwise slots would be free
+      if (collect(options_.patience) == 0) give_up_waiting(layer);
     }
     move_arrived(layer);
     request_missing(layer);

@@ -109,7 +109,8 @@ class StoredExpertService final : public ExpertService {
 
   Layout layout(ExpertKey key, uint32_t slot) const;
   void start_reading(ExpertKey key, uint32_t slot, Urgency urgency);
-  void collect(std::chrono::milliseconds patience);
+  // Returns how many reads have finished.
+  size_t collect(std::chrono::milliseconds patience);
 
   // The steps of a request, over the groups of groups_.
   void look_up(uint32_t layer);
