@@ -8,6 +8,8 @@ PREFIX ?= /usr/local
 # Seconds per fuzz target: `make fuzz` is for a long look, `make test` for a short one.
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 7200
+# What the micro-benchmarks of every kernel and instruction set can be read from, in some minutes.
+BENCH_FLAGS ?= --benchmark_min_time=0.1
 
 configure = cmake --preset $(1) >build-$(1).log 2>&1 || { cat build-$(1).log; exit 1; }; rm -f build-$(1).log
 

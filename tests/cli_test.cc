@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kVerbs[] = {"generate", "chat",    "perplexity", "tokenize",
-                                  "logits",   "inspect", "synth"};
+                                  "logits",   "inspect", "synth",      "bench"};
 
 TEST_F(Cli, ExplainsEveryCommandWithAnExample) {
   const std::string help = output_of({"help"});

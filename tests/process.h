@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -81,6 +82,23 @@ class Process {
       if (!step()) return false;
     }
     return true;
+  }
+
+  // Until the process has a handler for a signal: false if the deadline passed first. The kernel
+  // tells nobody, so it is asked again and again.
+  bool wait_for_handler(int number) const {
+    while (Clock::now() < deadline_) {
+      std::ifstream status("/proc/" + std::to_string(id_) + "/status");
+      for (std::string word; status >> word;) {
+        if (word != "SigCgt:") continue;
+        uint64_t caught = 0;
+        status >> std::hex >> caught;
+        if ((caught >> (number - 1) & 1) != 0) return true;
+        break;
+      }
+      ::poll(nullptr, 0, 2);
+    }
+    return false;
   }
 
   // The end of the input, then of the process.

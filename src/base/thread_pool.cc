@@ -45,24 +45,36 @@ inline void relax() {
 
 }  // namespace
 
-// One batch of tasks at a time. `generation` announces a batch, `next` hands out its tasks,
+// The tasks that a thread starts with. On a cache line of its own: its owner counts on it.
+struct alignas(64) Share {
+  std::atomic<size_t> next{0};
+  size_t end = 0;
+};
+
+// One batch of tasks at a time. `generation` announces a batch, `shares` hand out its tasks,
 // `active` counts the helpers that may still touch it; the caller returns when that is 0 again.
 struct ThreadPool::Shared {
+  explicit Shared(size_t threads_max) : shares(threads_max) {}
+
   std::atomic<uint64_t> generation{0};
-  std::atomic<size_t> next{0};
+  std::vector<Share> shares;
+  size_t threads = 0;  // as many shares are in use
   std::atomic<size_t> active{0};
   std::atomic<bool> stop{false};
-  size_t tasks = 0;
   const Task* task = nullptr;
   std::mutex mutex;
   std::condition_variable wake;
   std::vector<std::thread> helpers;
 
+  // Its own share first, then what others have not got to.
   void work(size_t thread) {
-    for (;;) {
-      size_t index = next.fetch_add(1, std::memory_order_relaxed);
-      if (index >= tasks) return;
-      (*task)(index, thread);
+    for (size_t i = 0; i < threads; ++i) {
+      Share& share = shares[(thread + i) % threads];
+      for (;;) {
+        const size_t index = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (index >= share.end) break;
+        (*task)(index, thread);
+      }
     }
   }
 
@@ -94,7 +106,7 @@ struct ThreadPool::Shared {
 };
 
 ThreadPool::ThreadPool(size_t threads)
-    : threads_(threads == 0 ? 1 : threads), shared_(std::make_unique<Shared>()) {
+    : threads_(threads == 0 ? 1 : threads), shared_(std::make_unique<Shared>(threads_)) {
   set_canonical_fp_environment();
   try {
     for (size_t thread = 1; thread < threads_; ++thread)
@@ -118,9 +130,12 @@ void ThreadPool::run(size_t tasks, const Task& task) {
     return;
   }
   Shared& shared = *shared_;
-  shared.tasks = tasks;
   shared.task = &task;
-  shared.next.store(0, std::memory_order_relaxed);
+  shared.threads = threads_;
+  for (size_t thread = 0; thread < threads_; ++thread) {
+    shared.shares[thread].next.store(tasks * thread / threads_, std::memory_order_relaxed);
+    shared.shares[thread].end = tasks * (thread + 1) / threads_;
+  }
   shared.active.store(threads_ - 1, std::memory_order_relaxed);
   shared.announce();
   shared.work(0);

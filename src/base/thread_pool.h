@@ -20,7 +20,8 @@ class ThreadPool {
   size_t threads() const { return threads_; }
 
   // Calls task(index, thread) for every index in [0, tasks), thread in [0, threads()); returns when
-  // all are done. Which thread takes which index is not determined, so a task must compute the same
+  // all are done. A thread takes neighbouring indices in ascending order while there are any, so
+  // that it reads on where it was; which ones is not determined, so a task must compute the same
   // wherever it runs. Tasks must not throw and must not call run().
   using Task = std::function<void(size_t index, size_t thread)>;
   void run(size_t tasks, const Task& task);

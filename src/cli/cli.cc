@@ -25,6 +25,7 @@ struct Options {
   LogitsOptions logits;
   InspectOptions inspect;
   SynthOptions synth;
+  BenchOptions bench;
 };
 
 template <typename VerbOptions>
@@ -57,6 +58,9 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
   add_verb(app, "synth", "Write a synthetic model",
            "kvasir synth --like qwen3.5-122b-a10b --layers 4 -o synthetic.gguf", options.synth,
            add_synth_flags, synth, chosen);
+  add_verb(app, "bench", "Measure how fast a model runs, and how fast this machine could be",
+           "kvasir bench -m model.gguf --decode 1,32 --prefill 512 --json", options.bench,
+           add_bench_flags, bench, chosen);
 }
 
 void print_error(const Error& error) {

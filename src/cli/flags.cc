@@ -10,6 +10,9 @@ namespace {
 
 // More threads than any machine has; the pool would start them.
 constexpr uint64_t kThreadsMax = 1024;
+// Batches to decode, as many as `kvasir bench` is made for, and entries of a list.
+constexpr uint64_t kBatchMax = 64;
+constexpr size_t kListMax = 64;
 // Scratch memory grows with the chunk; a larger one gains nothing.
 constexpr uint64_t kChunkMax = 4096;
 constexpr uint64_t kTokensMax = model::kContextMax;
@@ -37,6 +40,21 @@ void add_number(CLI::App& verb, const std::string& names, Target& target, uint64
              [&target, min, max](const std::string& text) -> Result<void> {
                KVASIR_TRY(uint64_t value, parse_whole(text, min, max));
                target = value;
+               return {};
+             });
+}
+
+enum class ListFlag : uint8_t { kNotEmpty, kMayBeNone };
+
+// "1,4,32", or "none" where that is allowed.
+void add_list(CLI::App& verb, const std::string& names, ListFlag kind,
+              std::vector<uint64_t>& target, uint64_t min, uint64_t max,
+              const std::string& description) {
+  add_parsed(verb, names, "N,...", description,
+             [&target, kind, min, max](const std::string& text) -> Result<void> {
+               KVASIR_TRY(target, parse_list(text, min, max, kListMax));
+               if (target.empty() && kind == ListFlag::kNotEmpty)
+                 return Error::invalid("at least one number is needed");
                return {};
              });
 }
@@ -121,14 +139,18 @@ void add_model_flags(CLI::App& verb, ModelFlags& flags) {
 
 constexpr const char* kTrainedContext = "what the model was trained on, at most 4096";
 
+void add_kv_type(CLI::App& verb, kernels::KvType& target) {
+  add_choice<kernels::KvType>(verb, "--kv-type", target,
+                              {{"f16", kernels::KvType::kF16}, {"f32", kernels::KvType::kF32}},
+                              "How keys and values are kept (default: f16)");
+}
+
 void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
   add_number(verb, "--threads", flags.threads, 1, kThreadsMax, "Threads (default: all processors)");
   add_number(verb, "--ctx", flags.context, 1, model::kContextMax,
              "Context in tokens (default: " + default_context + ")");
   add_number(verb, "--chunk", flags.chunk, 1, kChunkMax, "Prompt tokens per step (default: 128)");
-  add_choice<kernels::KvType>(verb, "--kv-type", flags.kv_type,
-                              {{"f16", kernels::KvType::kF16}, {"f32", kernels::KvType::kF32}},
-                              "How keys and values are kept (default: f16)");
+  add_kv_type(verb, flags.kv_type);
   add_choice<expert::OutputEncoding>(verb, "--output-encoding", flags.encoding,
                                      {{"f32", expert::OutputEncoding::kF32},
                                       {"f16", expert::OutputEncoding::kF16},
@@ -299,6 +321,27 @@ void add_synth_flags(CLI::App& verb, SynthOptions& options) {
   verb.add_flag("--skeleton", options.skeleton,
                 "Full size as a sparse file: all weights zero, almost no disk used");
   add_path(verb, "-o,--output", options.output, "The file to write")->required();
+}
+
+void add_bench_flags(CLI::App& verb, BenchOptions& options) {
+  add_model_flags(verb, options.model);
+  add_list(verb, "--threads", ListFlag::kNotEmpty, options.threads, 1, kThreadsMax,
+           "Thread counts, one after the other (default: all processors)");
+  add_list(verb, "--decode", ListFlag::kMayBeNone, options.decode, 1, kBatchMax,
+           "Sequences decoded together; none: no decoding (default: 1,4,32)");
+  add_list(verb, "--prefill", ListFlag::kMayBeNone, options.prefill, 1, kTokensMax,
+           "Lengths of prompts; none: no prefill (default: 512)");
+  add_number(verb, "-n,--tokens", options.steps, 1, kTokensMax,
+             "Tokens that each sequence decodes (default: 8)");
+  add_number(verb, "--depth", options.depth, 0, kTokensMax,
+             "Tokens in each sequence before it decodes (default: 0)");
+  add_number(verb, "--repeat", options.repetitions, 1, 1000,
+             "Measurements of each; the median counts (default: 3)");
+  add_number(verb, "--chunk", options.chunk, 1, kChunkMax, "Prompt tokens per step (default: 512)");
+  add_kv_type(verb, options.kv_type);
+  add_number(verb, "--seed", options.seed, 0, std::numeric_limits<uint64_t>::max(),
+             "Of the random token ids (default: 0)");
+  verb.add_flag("--json", options.json, "Print JSON");
 }
 
 }  // namespace kvasir::cli

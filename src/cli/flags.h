@@ -15,5 +15,6 @@ void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options);
 void add_logits_flags(CLI::App& verb, LogitsOptions& options);
 void add_inspect_flags(CLI::App& verb, InspectOptions& options);
 void add_synth_flags(CLI::App& verb, SynthOptions& options);
+void add_bench_flags(CLI::App& verb, BenchOptions& options);
 
 }  // namespace kvasir::cli

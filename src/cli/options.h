@@ -126,4 +126,18 @@ struct SynthOptions {
   std::string output;
 };
 
+struct BenchOptions {
+  ModelFlags model;
+  std::vector<uint64_t> threads;  // empty: the processors this process may use
+  std::vector<uint64_t> decode = {1, 4, 32};
+  std::vector<uint64_t> prefill = {512};
+  uint64_t steps = 8;
+  uint64_t depth = 0;
+  uint64_t repetitions = 3;
+  uint64_t chunk = 512;
+  kernels::KvType kv_type = kernels::KvType::kF16;
+  uint64_t seed = 0;
+  bool json = false;
+};
+
 }  // namespace kvasir::cli

@@ -36,6 +36,20 @@ Result<uint64_t> parse_whole(std::string_view text, uint64_t min, uint64_t max) 
   return value;
 }
 
+Result<std::vector<uint64_t>> parse_list(std::string_view text, uint64_t min, uint64_t max,
+                                         size_t count_max) {
+  std::vector<uint64_t> values;
+  if (text == "none") return values;
+  for (;;) {
+    const size_t comma = std::min(text.find(','), text.size());
+    KVASIR_TRY(const uint64_t value, parse_whole(text.substr(0, comma), min, max));
+    if (values.size() == count_max) return Error::invalid("more than {} numbers", count_max);
+    values.push_back(value);
+    if (comma == text.size()) return values;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 Result<float> parse_real(std::string_view text, float min, float max) {
   float value = 0;
   const char* end = text.data() + text.size();

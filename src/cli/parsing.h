@@ -13,6 +13,9 @@ namespace kvasir::cli {
 
 // Decimal digits only. kInvalid showing the text and the allowed range.
 Result<uint64_t> parse_whole(std::string_view text, uint64_t min, uint64_t max);
+// "1,4,32": at least one number, at most `count_max`; "none" is an empty list.
+Result<std::vector<uint64_t>> parse_list(std::string_view text, uint64_t min, uint64_t max,
+                                         size_t count_max);
 // Decimal or scientific notation. kInvalid also for NaN and infinities.
 Result<float> parse_real(std::string_view text, float min, float max);
 // "ID:BIAS".

@@ -28,6 +28,18 @@ TEST(ParseWhole, TakesDigitsWithinTheRangeOnly) {
   EXPECT_FALSE(parse_whole("0", 1, 9));
 }
 
+TEST(ParseList, TakesNumbersBetweenCommas) {
+  EXPECT_THAT(*parse_list("7", 1, 9, 3), ElementsAre(7U));
+  EXPECT_THAT(*parse_list("1,4,4", 1, 9, 3), ElementsAre(1U, 4U, 4U));
+  EXPECT_THAT(*parse_list("none", 1, 9, 3), IsEmpty());
+  for (const char* bad : {"", ",", "1,", ",1", "1,,2", "1, 2", "10", "0", "1;2", "1,none"}) {
+    auto result = parse_list(bad, 1, 9, 3);
+    ASSERT_FALSE(result) << bad;
+    EXPECT_EQ(result.error().kind, ErrorKind::kInvalid);
+  }
+  EXPECT_THAT(parse_list("1,2,3,4", 1, 9, 3).error().message, HasSubstr("more than 3"));
+}
+
 TEST(ParseReal, TakesFiniteNumbersWithinTheRangeOnly) {
   EXPECT_EQ(*parse_real("0.5", 0, 1), 0.5F);
   EXPECT_EQ(*parse_real("1e-3", 0, 1), 1e-3F);

@@ -66,7 +66,7 @@ void read_in(ByteSpan bytes) {
 
 // So that the first tokens do not wait for the disk, page by page. Not if the weights would push
 // each other out again.
-void preload(const std::vector<ByteSpan>& pieces, uint64_t available_bytes) {
+void preload_pieces(const std::vector<ByteSpan>& pieces, uint64_t available_bytes) {
   uint64_t all = 0;
   for (ByteSpan piece : pieces) all += piece.size();
   if (all < kPreloadBytesMin || all > available_bytes) return;
@@ -137,6 +137,13 @@ std::string store_note(uint64_t weight_bytes, uint64_t available_bytes, uint64_t
       bytes_text(weight_bytes), bytes_text(available_bytes), bytes_text(store_bytes));
 }
 
+void preload(const gguf::ModelFile& file, uint64_t available_bytes) {
+  std::vector<ByteSpan> whole_files;
+  for (size_t part = 0; part < file.parts(); ++part)
+    whole_files.push_back(file.part_file(part).bytes());
+  preload_pieces(whole_files, available_bytes);
+}
+
 std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab) {
   std::vector<text::TokenId> ids = tokenizer.unused();
   for (size_t id = tokenizer.vocabulary_size(); id < n_vocab; ++id)
@@ -174,13 +181,10 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const gguf::Model
         whole_pages({embedding.data, size_t{embedding.n_out} * embedding.row_bytes});
     if (embedding.data != session->model_.output.data)
       ::madvise(const_cast<std::byte*>(rows.data()), rows.size(), MADV_RANDOM);
-    preload(model::dense_tensors(session->model_), available);
+    preload_pieces(model::dense_tensors(session->model_), available);
   } else {
     fmt::print(stderr, "{}", reading_note(file->tensor_bytes(), available));
-    std::vector<ByteSpan> whole_files;
-    for (size_t part = 0; part < file->parts(); ++part)
-      whole_files.push_back(file->part_file(part).bytes());
-    preload(whole_files, available);
+    preload(*file, available);
   }
   session->pool_ = std::make_unique<ThreadPool>(flags.threads.value_or(default_thread_count()));
   KVASIR_TRY_VOID(session->make_experts(store_bytes));

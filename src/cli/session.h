@@ -32,6 +32,10 @@ Result<engine::SamplerOptions> sampler_options(const SamplingFlags& flags,
 // What to tell whose model is larger than the memory; empty if it is not.
 std::string reading_note(uint64_t weight_bytes, uint64_t available_bytes);
 
+// Asks the kernel to read the whole file in, so that the first tokens do not wait for the disk,
+// page by page. Not if the weights would push each other out again.
+void preload(const gguf::ModelFile& file, uint64_t available_bytes);
+
 // Ids that must not be sampled: unused tokens, and rows of the head without a token.
 std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab);
 

@@ -14,5 +14,6 @@ Result<int> tokenize(const TokenizeOptions& options);
 Result<int> logits(const LogitsOptions& options);
 Result<int> inspect(const InspectOptions& options);
 Result<int> synth(const SynthOptions& options);
+Result<int> bench(const BenchOptions& options);
 
 }  // namespace kvasir::cli

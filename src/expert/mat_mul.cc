@@ -15,11 +15,11 @@ constexpr size_t kTaskBytesMin = 8 * 1024;
 // Tasks per thread to aim for, so that a thread that was interrupted holds up the others by little.
 constexpr size_t kTasksPerThread = 4;
 // Kernels work on several rows at once; pieces that are a multiple of this leave them no remainder.
-constexpr size_t kRowsMultiple = 8;
+constexpr size_t kRowsMultiple = 32;
 
-// Activation rows per kernel call: 32 rows of 3,072 values in Q8_K are 110 KB, which leaves room
-// for the weights in a cache of 512 KB.
-constexpr size_t kActivationRowsMax = 32;
+// Activation rows per kernel call: 64 rows of 3,072 values in Q8_K are 220 KB, which leaves room
+// for the weights in a cache of 512 KB. Fewer: the kernels unpack the weights more often.
+constexpr size_t kActivationRowsMax = 64;
 
 }  // namespace
 

@@ -128,8 +128,9 @@ void IsaMatMul::compare(const WeightType& type) {
   const ActivationFormat format = activation_format(type.type);
   for (size_t done = 0; done < rows_ && !HasFatalFailure();) {
     const size_t n = row_length(type);
-    const size_t n_rows = 1 + below(17);
-    const size_t n_x = 1 + below(9);
+    // Around the sizes at which kernels change their way: 5 columns, 32 rows, 64 columns.
+    const size_t n_rows = 1 + below(one_in(4) ? 70 : 17);
+    const size_t n_x = 1 + below(one_in(16) ? 140 : 9);
     const size_t row_bytes = n / type.block_length * type.block_bytes;
     const size_t row_stride = row_bytes + (one_in(2) ? 0 : below(7));
     Buffer w((n_rows - 1) * row_stride + row_bytes, below(16));

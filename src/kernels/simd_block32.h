@@ -164,10 +164,11 @@ struct WeightsMXFP4 {
   static constexpr int kExcess = 12;
   static constexpr bool kHasMinimum = false;
 
+  KVASIR_INLINE static Ints values() {
+    return all_lanes(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  }
   KVASIR_INLINE static Ints unpack(const uint8_t* a, const uint8_t* b) {
-    const Ints values =
-        all_lanes(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-    return shuffle8(values, unpack_nibbles(a + 1, b + 1));
+    return shuffle8(values(), unpack_nibbles(a + 1, b + 1));
   }
 
   // 2^(e - 128): e - 1 in the exponent field, and for e = 0 and 1 a subnormal with one bit.

@@ -415,5 +415,37 @@ KVASIR_INLINE Ints load_u32_of_rows(const uint8_t* const* p, size_t offset) {
 #endif
 }
 
+// Asks for the cache lines at p, p + 64, ... below p + bytes: into the second-level cache, or into
+// the first one, too.
+template <size_t bytes>
+KVASIR_INLINE void fetch(const uint8_t* p) {
+  KVASIR_UNROLL
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T1);
+  }
+}
+template <size_t bytes>
+KVASIR_INLINE void fetch_near(const uint8_t* p) {
+  KVASIR_UNROLL
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+  }
+}
+
+// The first n_rows elements to y, for a tile's results.
+KVASIR_INLINE void store_tile(Floats v, size_t n_rows, float* y) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1U << n_rows) - 1U), v);
+#else
+  if (n_rows == kTileRows) {
+    _mm256_storeu_ps(y, v);
+    return;
+  }
+  float values[kTileRows];
+  _mm256_storeu_ps(values, v);
+  for (size_t r = 0; r < n_rows; ++r) y[r] = values[r];
+#endif
+}
+
 }  // namespace
 }  // namespace kvasir::kernels

@@ -9,6 +9,7 @@
 #include "kernels/simd_iq4xs.h"
 #include "kernels/simd_kquants.h"
 #include "kernels/simd_kquants_low.h"
+#include "kernels/simd_panel_matmul.h"
 
 namespace kvasir::kernels {
 namespace {
@@ -28,10 +29,13 @@ struct TileInput {
 // The rows of a tile are more streams than the processor's own prefetchers follow, and short ones.
 // So while a tile is at block b, the bytes some blocks further on are fetched, row by row: of the
 // same row, and behind its end of the row that the next tile has in its place. Fetching past the
-// end of the weights does no harm. Measured on one Zen 5 core that reads 24 GB/s in a plain loop,
-// rows of 3,072 values, Q4_K and Q6_K: without fetching 19 and 14 GB/s, 300 to 900 bytes ahead 28
-// and 23, a whole tile ahead 25 and 21.
-inline constexpr size_t kFetchAheadBytes = 512;
+// end of the weights does no harm. Measured on one Zen 4 core that reads 30 GB/s in a plain loop,
+// rows of 3,072 values, Q4_K and Q6_K, 512 and 1,024 bytes ahead: 22 and 32, 27 and 24 GB/s; into
+// the first-level cache 13 and 16, since the core waits for room there.
+inline constexpr size_t kFetchAheadBytes = 1024;
+// Blocks of this size come into the first-level cache one block ahead, too: Q6_K then reads 34
+// instead of 24 GB/s; smaller blocks gain nothing.
+inline constexpr size_t kFetchNearBytesMin = 192;
 
 // The distance from a row's start to what is to be fetched at block b.
 template <size_t block_bytes>
@@ -40,14 +44,6 @@ KVASIR_INLINE size_t fetch_offset(const TileInput& in, size_t b, size_t n_blocks
   const size_t block = b + kAhead;
   return block < n_blocks ? block * block_bytes : in.next_tile + (block - n_blocks) * block_bytes;
 }
-template <size_t bytes>
-KVASIR_INLINE void fetch(const uint8_t* p) {
-  KVASIR_UNROLL
-  for (size_t i = 0; i < bytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
-  }
-}
-
 // 256 values per block; `Weights` as in simd_kquants.h. acc[c] gets column c.
 template <typename Weights, int kColumns>
 KVASIR_INLINE void compute_tile_k(const TileInput& in, Floats* acc) {
@@ -75,6 +71,9 @@ KVASIR_INLINE void compute_tile_k(const TileInput& in, Floats* acc) {
         const int row = 4 * lane + i;
         Ints dots[kColumns];
         fetch<Weights::kBytes>(in.rows[row] + ahead);
+        if constexpr (Weights::kBytes >= kFetchNearBytesMin) {
+          fetch_near<Weights::kBytes>(in.rows[row] + offset + Weights::kBytes);
+        }
         Weights::template dot<kColumns>(in.rows[row] + offset, heads, row, x, dots);
         KVASIR_UNROLL
         for (int c = 0; c < kColumns; ++c) sums[c][i] = dots[c];
@@ -154,20 +153,6 @@ KVASIR_INLINE void compute_tile_32(const TileInput& in, Floats* acc) {
   }
 }
 
-KVASIR_INLINE void store_tile(Floats v, size_t n_rows, float* y) {
-#if defined(__AVX512F__)
-  _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1U << n_rows) - 1U), v);
-#else
-  if (n_rows == kTileRows) {
-    _mm256_storeu_ps(y, v);
-    return;
-  }
-  float values[kTileRows];
-  _mm256_storeu_ps(values, v);
-  for (size_t r = 0; r < n_rows; ++r) y[r] = values[r];
-#endif
-}
-
 template <typename Weights, int kColumns>
 __attribute__((noinline)) void matmul_tile(const TileInput& in, size_t n_rows, float* y,
                                            size_t y_stride) {
@@ -187,6 +172,12 @@ __attribute__((noinline)) void matmul_tile(const TileInput& in, size_t n_rows, f
 template <typename Weights>
 void matmul(const std::byte* w, size_t row_bytes, size_t n_rows, size_t n, const std::byte* x,
             size_t x_stride, size_t n_x, float* y, size_t y_stride) {
+#if defined(__AVX512VNNI__)
+  if (n_x >= kPanelColumnsMin) {
+    panel_matmul<Weights>(w, row_bytes, n_rows, n, x, x_stride, n_x, y, y_stride);
+    return;
+  }
+#endif
   const uint8_t* weights = reinterpret_cast<const uint8_t*>(w);
   for (size_t r = 0; r < n_rows; r += kTileRows) {
     const size_t n_here = n_rows - r < kTileRows ? n_rows - r : kTileRows;
