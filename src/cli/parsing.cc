@@ -1,5 +1,6 @@
 #include "cli/parsing.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -93,6 +94,23 @@ Result<uint64_t> parse_seed(std::string_view text) {
   Result<uint64_t> seed = parse_whole(text, 0, std::numeric_limits<uint64_t>::max());
   if (!seed) return Error::invalid("{}, nor 'random'", seed.error().message);
   return seed;
+}
+
+Result<uint64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGT";
+  uint64_t unit = 1;
+  std::string_view digits = text;
+  if (!text.empty()) {
+    const size_t at =
+        kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+    if (at != std::string_view::npos) {
+      unit <<= 10 * (at + 1);
+      digits.remove_suffix(1);
+    }
+  }
+  auto count = parse_whole(digits, 1, std::numeric_limits<uint64_t>::max() / unit);
+  if (!count) return Error::invalid("'{}' is not a size such as 512M or 4G", text);
+  return *count * unit;
 }
 
 Result<std::vector<int32_t>> parse_ids(std::string_view text) {

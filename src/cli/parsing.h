@@ -23,6 +23,9 @@ Result<std::pair<int32_t, float>> parse_logit_bias(std::string_view text);
 // A number, or "random" for one from the operating system.
 Result<uint64_t> parse_seed(std::string_view text);
 
+// "4G", "512M", "64K", "1T" or bytes; the units are powers of 1024. kInvalid for zero.
+Result<uint64_t> parse_bytes(std::string_view text);
+
 // Token ids separated by white space or one comma each, in brackets or not: what `tokenize --json`
 // prints.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);

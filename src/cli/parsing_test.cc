@@ -57,6 +57,17 @@ TEST(ParseLogitBias, TakesAnIdAndABias) {
     EXPECT_FALSE(parse_logit_bias(bad)) << bad;
 }
 
+TEST(ParseBytes, TakesUnitsOf1024) {
+  EXPECT_EQ(parse_bytes("4G").value(), uint64_t{4} << 30);
+  EXPECT_EQ(parse_bytes("512m").value(), uint64_t{512} << 20);
+  EXPECT_EQ(parse_bytes("1K").value(), 1024U);
+  EXPECT_EQ(parse_bytes("2T").value(), uint64_t{2} << 40);
+  EXPECT_EQ(parse_bytes("4097").value(), 4097U);
+  EXPECT_EQ(parse_bytes("16777215T").value(), uint64_t{16777215} << 40);
+  for (const char* text : {"", "0", "0G", "G", "4GB", "-4G", "4.5G", " 4G", "16777216T", "4 G"})
+    EXPECT_FALSE(parse_bytes(text)) << text;
+}
+
 TEST(ParseSeed, TakesANumberOrDrawsOne) {
   EXPECT_EQ(*parse_seed("18446744073709551615"), 18446744073709551615U);
   EXPECT_NE(*parse_seed("random"), *parse_seed("random"));
