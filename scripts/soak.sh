@@ -33,7 +33,7 @@ judge() {  # judge NAME LOG
 
 # One long-lived process: a chat that is asked, reset and asked again.
 mkfifo "$folder/fifo"
-"$kvasir" chat -n 100 <"$folder/fifo" >/dev/null &
+"$kvasir" chat -n 100 <"$folder/fifo" >/dev/null 2>&1 &
 process=$!
 exec 3>"$folder/fifo"
 end=$((SECONDS + half))

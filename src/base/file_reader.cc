@@ -184,8 +184,7 @@ void FileReader::finish_piece(const Piece& piece, int64_t result) {
     }
     // Refused before another piece's refusal changed how the file is read.
     const bool is_late = code == EINVAL && file.was_direct;
-    if ((again || is_late) && ++read.retries < kRetriesMax)
-      return read_on(piece, 0);
+    if ((again || is_late) && ++read.retries < kRetriesMax) return read_on(piece, 0);
     fail(read, Error::io("{}: cannot read {} bytes at offset {}: {}", file.source.name, piece.bytes,
                          piece.offset, std::strerror(code)));
     return end_piece(piece.read);
