@@ -75,6 +75,7 @@ class SliceFile {
   static Result<SliceFile> open(const std::string& path);
   const Slice& slice() const { return slice_; }
   const std::string& path() const { return file_.path(); }
+  uint64_t file_bytes() const { return file_.bytes().size(); }
 
  private:
   SliceFile(MappedFile file, Slice slice) : file_(std::move(file)), slice_(std::move(slice)) {}
