@@ -41,7 +41,7 @@ Result<int> check_model_file(const ManifestOptions& options, const gguf::Manifes
   if (!found) return kInterrupted;
   auto hashes = compare(wanted, found->manifest);
   if (!hashes) return std::move(hashes.error()).in(options.path);
-  KVASIR_TRY_VOID(report_checked(options.path, counted(*hashes, "tensor or unit"), wanted));
+  KVASIR_TRY_VOID(report_checked(options.path, fmt::format("{} hashes", *hashes), wanted));
   return kSuccess;
 }
 

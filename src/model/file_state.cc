@@ -16,7 +16,7 @@ Result<std::vector<FileState>> file_states(const gguf::ModelFile& file) {
     if (::fstat(mapped.descriptor(), &status) != 0)
       return Error::io("{}: cannot stat: {}", mapped.path(), std::strerror(errno));
     std::error_code error;
-    std::string path = std::filesystem::canonical(mapped.path(), error).string();
+    std::string path = std::filesystem::weakly_canonical(mapped.path(), error).string();
     if (error) return Error::io("{}: cannot find: {}", mapped.path(), error.message());
     states.push_back({std::move(path), static_cast<uint64_t>(status.st_size),
                       status.st_mtim.tv_sec * int64_t{1'000'000'000} + status.st_mtim.tv_nsec});
