@@ -23,7 +23,7 @@ using gguf::SliceRequest;
 using gguf::UnitId;
 using testing::HasSubstr;
 
-Model bind(const std::shared_ptr<const gguf::ModelFile>& file) {
+Model bound(const std::shared_ptr<const gguf::ModelFile>& file) {
   auto model = bind_model(file, nullptr, VectorCheck::kNone);
   if (!model) ADD_FAILURE() << model.error().message;
   return std::move(model.value());
@@ -37,7 +37,7 @@ Manifest manifest_of(const Model& model, size_t threads = 2) {
 }
 
 Manifest manifest_of(const ModelPieces& pieces) {
-  return manifest_of(bind(pieces.open()));
+  return manifest_of(bound(pieces.open()));
 }
 
 // 10 experts in groups of 4, so that a layer's last unit is smaller.
@@ -54,7 +54,7 @@ ModelPieces pieces_with_10_experts(bool fused = false) {
 TEST(ModelManifest, HasTheHashOfEveryTensorAndUnit) {
   for (bool fused : {false, true}) {
     const auto file = pieces_with_10_experts(fused).open();
-    const Model model = bind(file);
+    const Model model = bound(file);
     const Manifest manifest = manifest_of(model);
     EXPECT_TRUE(gguf::check_model_hash(manifest));
     EXPECT_TRUE(check_same_model(manifest, model));
@@ -83,7 +83,7 @@ TEST(ModelManifest, HasTheHashOfEveryTensorAndUnit) {
 }
 
 TEST(ModelManifest, IsTheSameForAnyNumberOfThreads) {
-  const Model model = bind(pieces_with_10_experts().open());
+  const Model model = bound(pieces_with_10_experts().open());
   const std::string text = manifest_of(model, 1).text();
   EXPECT_EQ(manifest_of(model, 2).text(), text);
   EXPECT_EQ(manifest_of(model, 7).text(), text);
@@ -102,7 +102,7 @@ TEST(ModelManifest, CountsExpertsInEightsUnlessTheModelSaysOtherwise) {
   EXPECT_EQ(manifest_of(pieces.set_u32(key, 1)).units().size(), 40U);
   ThreadPool pool(1);
   for (uint32_t bad : {0U, 4097U}) {
-    auto refused = make_manifest(bind(pieces.set_u32(key, bad).open()), pool, nullptr);
+    auto refused = make_manifest(bound(pieces.set_u32(key, bad).open()), pool, nullptr);
     ASSERT_FALSE(refused.has_value());
     EXPECT_THAT(refused.error().message, HasSubstr("outside 1..4096"));
   }
@@ -165,7 +165,7 @@ TEST(ModelManifest, HashIgnoresHowTheFileWasSplit) {
   }
   const auto split = open_file(folder.path(fmt::format("m-{:05}-of-{:05}.gguf", 1, n)));
   ASSERT_EQ(split->parts(), n);
-  const Model model = bind(split);
+  const Model model = bound(split);
   const Manifest manifest = manifest_of(model);
   EXPECT_EQ(manifest.parts().size(), n);
   EXPECT_EQ(manifest.parts()[1].name, fmt::format("m-00002-of-{:05}.gguf", n));
@@ -189,7 +189,7 @@ TEST(ModelManifest, CoversDraftBlocks) {
   const SynthesisPlan plan = plan_like("qwen3.5-35b-a3b", 0).value();
   ScratchFile scratch;
   ASSERT_TRUE(write_skeleton(plan, scratch.path()));
-  const Model model = bind(open_file(scratch.path()));
+  const Model model = bound(open_file(scratch.path()));
   EXPECT_EQ(model.hp.n_mtp_blocks, 1U);
   // Not hashed: that is 20 GB. The first pieces stop it.
   ThreadPool pool(2);
@@ -209,17 +209,17 @@ TEST(ModelManifest, RefusesExpertsThatFitNoModel) {
   ModelPieces pieces = pieces_with_10_experts();
   // A draft block's, of which binding takes no notice.
   pieces.add_tensor("blk.7.ffn_up_exps.weight", TensorType::kF32, {64, 32, 9});
-  auto refused = make_manifest(bind(pieces.open()), pool, nullptr);
+  auto refused = make_manifest(bound(pieces.open()), pool, nullptr);
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("'blk.7.ffn_up_exps.weight'"));
   pieces = pieces_with_10_experts();
   pieces.add_tensor("blk.7.ffn_up_exps.weight", TensorType::kF32, {64, 32, 10});
-  refused = make_manifest(bind(pieces.open()), pool, nullptr);
+  refused = make_manifest(bound(pieces.open()), pool, nullptr);
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("layer 7: gate, up or down is missing"));
   pieces = pieces_with_10_experts();
   pieces.add_tensor("with space", TensorType::kF32, {1});
-  refused = make_manifest(bind(pieces.open()), pool, nullptr);
+  refused = make_manifest(bound(pieces.open()), pool, nullptr);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);
 }
@@ -227,7 +227,7 @@ TEST(ModelManifest, RefusesExpertsThatFitNoModel) {
 TEST(ModelManifest, KnowsAnotherModelWithoutReadingWeights) {
   const Manifest manifest = manifest_of(pieces_with_10_experts());
   const auto says = [&](const ModelPieces& pieces) {
-    auto same = check_same_model(manifest, bind(pieces.open()));
+    auto same = check_same_model(manifest, bound(pieces.open()));
     return same ? std::string("same") : same.error().message;
   };
   EXPECT_EQ(says(pieces_with_10_experts()), "same");
@@ -255,7 +255,7 @@ class SliceOfModel : public testing::Test {
 TEST_F(SliceOfModel, HoldsTheModelsBytes) {
   for (bool fused : {false, true}) {
     const auto file = pieces_with_10_experts(fused).open();
-    const Manifest manifest = manifest_of(bind(file));
+    const Manifest manifest = manifest_of(bound(file));
     for (const SliceRequest& request : {SliceRequest{{0, 1}, {0, 10}}, SliceRequest{{1}, {8, 10}},
                                         SliceRequest{{0}, {0, 4}}, SliceRequest{{0, 1}, {4, 8}}}) {
       uint64_t last = 0;
@@ -295,7 +295,7 @@ TEST_F(SliceOfModel, HoldsTheModelsBytes) {
 
 TEST_F(SliceOfModel, RefusesWhatIsNotThere) {
   const auto file = pieces_with_10_experts().open();
-  const Manifest manifest = manifest_of(bind(file));
+  const Manifest manifest = manifest_of(bound(file));
   struct Case {
     SliceRequest request;
     const char* says;
@@ -342,7 +342,7 @@ TEST_F(SliceOfModel, IsNotWrittenFromDamagedWeights) {
 
 TEST_F(SliceOfModel, LeavesNothingBehindWhenStopped) {
   const auto file = pieces_with_10_experts().open();
-  const Manifest manifest = manifest_of(bind(file));
+  const Manifest manifest = manifest_of(bound(file));
   auto written = gguf::write_slice(*file, manifest, {{0}, {0, 10}}, folder_.path("x"),
                                    [](uint64_t, uint64_t) { return false; });
   ASSERT_TRUE(written.has_value());
@@ -353,7 +353,7 @@ TEST_F(SliceOfModel, LeavesNothingBehindWhenStopped) {
 // A slice whose bytes, shapes or model are others than the manifest's.
 TEST_F(SliceOfModel, IsCheckedUnitByUnit) {
   const auto file = pieces_with_10_experts().open();
-  const Manifest manifest = manifest_of(bind(file));
+  const Manifest manifest = manifest_of(bound(file));
   const std::string path = folder_.path("part.gguf");
   ASSERT_TRUE(gguf::write_slice(*file, manifest, {{1}, {4, 10}}, path, nullptr).value());
   const auto slice = gguf::SliceFile::open(path).value();
@@ -385,7 +385,7 @@ TEST_F(SliceOfModel, IsNoModel) {
   const auto file = pieces_with_10_experts().open();
   const std::string path = folder_.path("part.gguf");
   ASSERT_TRUE(
-      gguf::write_slice(*file, manifest_of(bind(file)), {{1}, {4, 10}}, path, nullptr).value());
+      gguf::write_slice(*file, manifest_of(bound(file)), {{1}, {4, 10}}, path, nullptr).value());
   auto model = bind_model(open_file(path), nullptr);
   ASSERT_FALSE(model.has_value());
   EXPECT_EQ(model.error().kind, ErrorKind::kUnsupported);
