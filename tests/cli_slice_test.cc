@@ -171,7 +171,9 @@ TEST_F(CliSlice, RefusesManifestsThatAreNotTheModels) {
     return result.err;
   };
   EXPECT_THAT(says(path("other")), HasSubstr("the manifest is of another model"));
-  EXPECT_THAT(says(path("m.gguf")), HasSubstr("line 1: this is no manifest"));
+  EXPECT_THAT(says(path("m.gguf")), HasSubstr("longer than 16777216 bytes"));
+  write_file(path("text"), "GGUF\n");
+  EXPECT_THAT(says(path("text")), HasSubstr("line 1: this is no manifest"));
   EXPECT_THAT(says(path("none")), HasSubstr("no such file"));
   std::string text = file_text(path("m"));
   const size_t hash = text.find("tensor ") + 100;
