@@ -21,9 +21,9 @@ struct Source {
 };
 
 MatrixView rows_of(const Source& source, uint64_t first, uint64_t count) {
-  const size_t row_bytes = gguf::row_bytes(source.type, source.n_in);
+  const auto row_bytes = static_cast<size_t>(gguf::row_bytes(source.type, source.n_in));
   return {source.type, static_cast<uint32_t>(source.n_in), static_cast<uint32_t>(count), row_bytes,
-          source.data + first * row_bytes};
+          source.data + static_cast<size_t>(first) * row_bytes};
 }
 
 LayerExperts weights_of(const std::vector<Source>& sources, uint32_t n_experts) {
