@@ -63,11 +63,12 @@ Result<int> manifest(const ManifestOptions& options) {
   if (options.check) return check(options);
   KVASIR_TRY(const model::Model model, open_for_hashing(options.path));
   KVASIR_TRY_VOID(check_no_input(options.output, part_paths(*model.file)));
+  // First: nobody wants to learn after a minute of hashing that there is no such folder.
+  KVASIR_TRY(Output output, Output::open(options.output));
   KVASIR_TRY(const auto known,
              known_manifest(model, options.threads,
                             options.no_cache ? CacheUse::kNone : CacheUse::kReadAndWrite));
   if (!known) return kInterrupted;
-  KVASIR_TRY(Output output, Output::open(options.output));
   KVASIR_TRY_VOID(output.write(known->manifest.text()));
   KVASIR_TRY_VOID(output.close());
   fmt::print(stderr, "note:  model hash {}; {}\n", known->manifest.model_hash(), known->how);

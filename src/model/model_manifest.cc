@@ -76,7 +76,10 @@ void add_delta_net_keys(const HyperParameters& hp, KeyList& keys) {
   keys.own("ssm.v_head_reordered", std::string(tiled ? "true" : "false"));
 }
 
-// Hashes are empty, everything else is known from headers alone.
+// In place of a hash that is not known yet.
+const std::string kNoHash(64, '0');
+
+// No hash is right yet; everything else is known from headers alone.
 struct Outline {
   std::vector<ManifestPart> parts;
   std::vector<ManifestKey> keys;
@@ -92,7 +95,7 @@ Result<void> add_units(const gguf::TensorView& tensor, const HyperParameters& hp
   const uint64_t expert_bytes = info.bytes / hp.n_experts;
   for (uint32_t begin = 0; begin < hp.n_experts; begin += group) {
     const gguf::ExpertRange unit = gguf::group_experts(begin / group, group, hp.n_experts);
-    entries.push_back({info.name, info.type, info.n_dims, info.dims, unit, "",
+    entries.push_back({info.name, info.type, info.n_dims, info.dims, unit, kNoHash,
                        static_cast<uint32_t>(tensor.part), info.offset + begin * expert_bytes,
                        unit.count() * expert_bytes});
   }
@@ -116,10 +119,22 @@ Result<Outline> outline(const Model& model) {
       KVASIR_TRY_VOID(add_units(tensor, model.hp, group, result.entries));
       continue;
     }
-    result.entries.push_back({info.name, info.type, info.n_dims, info.dims, std::nullopt, "",
+    result.entries.push_back({info.name, info.type, info.n_dims, info.dims, std::nullopt, kNoHash,
                               static_cast<uint32_t>(tensor.part), info.offset, info.bytes});
   }
   return result;
+}
+
+// A contradiction, or a manifest that nobody would read, is found before anything is hashed.
+Result<void> check_outline(const Outline& facts) {
+  KVASIR_TRY(const gguf::Manifest trial,
+             gguf::Manifest::build(kNoHash, facts.parts, facts.keys, facts.entries));
+  const size_t bytes = trial.text().size();
+  if (bytes > gguf::kManifestBytesMax)
+    return Error::limit("its manifest would have {} bytes, more than {}", bytes,
+                        gguf::kManifestBytesMax)
+        .with_hint(fmt::format("make units larger with the key {}", gguf::kGroupSizeKey));
+  return {};
 }
 
 // Fills in all hashes; the order in which it goes through them is that of the files, so that disks
@@ -232,6 +247,8 @@ Result<std::optional<gguf::Manifest>> make_manifest(const Model& model, ThreadPo
                                                     const HashWatch& watch) {
   auto facts = outline(model);
   if (!facts) return in_file(std::move(facts.error()), model);
+  auto checked = check_outline(*facts);
+  if (!checked) return in_file(std::move(checked.error()), model);
   KVASIR_TRY(const auto before, file_states(*model.file));
   Hasher hasher(*model.file, facts->entries, watch);
   KVASIR_TRY(const bool done, hasher.run(pool));
@@ -241,10 +258,10 @@ Result<std::optional<gguf::Manifest>> make_manifest(const Model& model, ThreadPo
 
   gguf::sort_entries(facts->entries);
   std::string hash = sha256_hex(bytes_of(gguf::identity_text(facts->keys, facts->entries)));
-  auto manifest = gguf::Manifest::build(std::move(hash), std::move(facts->parts),
-                                        std::move(facts->keys), std::move(facts->entries));
-  if (!manifest) return in_file(std::move(manifest.error()), model);
-  return std::optional(std::move(*manifest));
+  KVASIR_TRY(gguf::Manifest manifest,
+             gguf::Manifest::build(std::move(hash), std::move(facts->parts), std::move(facts->keys),
+                                   std::move(facts->entries)));
+  return std::optional(std::move(manifest));
 }
 
 Result<void> check_same_model(const gguf::Manifest& manifest, const Model& model) {

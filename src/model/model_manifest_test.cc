@@ -224,6 +224,31 @@ TEST(ModelManifest, RefusesExpertsThatFitNoModel) {
   EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);
 }
 
+// 4096 experts in each of 12 layers, every one a unit of its own.
+TEST(ModelManifest, IsNotMadeLargerThanItsReaderAllows) {
+  SynthesisPlan plan = tiny_plan();
+  plan.hp.n_experts = 4096;
+  plan.hp.n_layers = 12;
+  plan.hp.layer_kinds.assign(12, LayerKind::kDeltaNet);
+  plan.hp.layer_kinds.back() = LayerKind::kAttention;
+  ScratchFile scratch;
+  ASSERT_TRUE(write_skeleton(plan, scratch.path()));
+  const auto file = open_file(scratch.path());
+  gguf::Writer writer;
+  for (const gguf::Value& value : file->metadata().values()) writer.add_value(value);
+  writer.add_u32(gguf::kGroupSizeKey, 1);
+  for (const gguf::TensorView& tensor : file->tensors())
+    writer.add_tensor(tensor.info->name, tensor.info->type,
+                      {tensor.info->dims.begin(), tensor.info->dims.begin() + tensor.info->n_dims});
+  ScratchFile small_units;
+  ASSERT_TRUE(writer.write_sparse(small_units.path()));
+  ThreadPool pool(1);
+  auto refused = make_manifest(bound(open_file(small_units.path())), pool, nullptr);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kLimit);
+  EXPECT_THAT(refused.error().hint, HasSubstr("kvasir.expert_group_size"));
+}
+
 TEST(ModelManifest, KnowsAnotherModelWithoutReadingWeights) {
   const Manifest manifest = manifest_of(pieces_with_10_experts());
   const auto says = [&](const ModelPieces& pieces) {
