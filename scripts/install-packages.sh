@@ -9,6 +9,9 @@ build=(ca-certificates g++ make cmake ninja-build ccache pkg-config
 # Sanitizer runtimes come with g++; clang is for the fuzzers and the linter.
 test=(libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format clang-tidy
   cppcheck git g++-aarch64-linux-gnu qemu-user-static emscripten)
+# For other people's GGUF tools. A Node.js from elsewhere brings an npm of its own and refuses Debian's.
+command -v node >/dev/null || test+=(nodejs)
+command -v npm >/dev/null || test+=(npm)
 
 case "${1:-test}" in
   build) wanted=("${build[@]}") ;;

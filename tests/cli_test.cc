@@ -11,8 +11,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr const char* kVerbs[] = {"generate", "chat",    "perplexity", "tokenize",
-                                  "logits",   "inspect", "synth",      "bench"};
+constexpr const char* kVerbs[] = {"generate", "chat",  "perplexity", "tokenize", "logits",
+                                  "inspect",  "synth", "bench",      "manifest", "slice"};
 
 TEST_F(Cli, ExplainsEveryCommandWithAnExample) {
   const std::string help = output_of({"help"});

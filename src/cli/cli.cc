@@ -24,6 +24,8 @@ struct Options {
   TokenizeOptions tokenize;
   LogitsOptions logits;
   InspectOptions inspect;
+  ManifestOptions manifest;
+  SliceOptions slice;
   SynthOptions synth;
   BenchOptions bench;
 };
@@ -55,6 +57,12 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
            add_logits_flags, logits, chosen);
   add_verb(app, "inspect", "Say what a model file is", "kvasir inspect model.gguf --json",
            options.inspect, add_inspect_flags, inspect, chosen);
+  add_verb(app, "manifest", "Hash a model: what its tensors and units of experts must be",
+           "kvasir manifest model.gguf -o model.manifest", options.manifest, add_manifest_flags,
+           manifest, chosen);
+  add_verb(app, "slice", "Cut experts out of a model",
+           "kvasir slice model.gguf --layers 0-3 --experts 0-31 -o part.gguf", options.slice,
+           add_slice_flags, slice, chosen);
   add_verb(app, "synth", "Write a synthetic model",
            "kvasir synth --like qwen3.5-122b-a10b --layers 4 -o synthetic.gguf", options.synth,
            add_synth_flags, synth, chosen);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cli/parsing.h"
+#include "gguf/units.h"
 #include "model/hyper_parameters.h"
 
 namespace kvasir::cli {
@@ -286,6 +287,42 @@ void add_logits_flags(CLI::App& verb, LogitsOptions& options) {
 void add_inspect_flags(CLI::App& verb, InspectOptions& options) {
   add_path(verb, "FILE", options.path, "GGUF file, any part of a split one")->required();
   verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_manifest_flags(CLI::App& verb, ManifestOptions& options) {
+  add_path(verb, "MODEL", options.path,
+           "GGUF file, any part of a split one; with --check also a slice")
+      ->required();
+  add_path(verb, "-o,--output", options.output, "The file to write (default: standard output)");
+  add_path(verb, "--check", options.check,
+           "Write nothing: hash the model or slice and compare it with this manifest; -: standard "
+           "input")
+      ->excludes(verb.get_option("--output"));
+  add_number(verb, "--threads", options.threads, 1, kThreadsMax,
+             "Threads (default: all processors)");
+  verb.add_flag("--no-cache", options.no_cache, "Hash again, and do not remember the result");
+}
+
+void add_slice_flags(CLI::App& verb, SliceOptions& options) {
+  add_path(verb, "MODEL", options.path, "GGUF file, any part of a split one")->required();
+  add_parsed(verb, "--layers", "N-N,...", "Layers, counted from 0 (default: all)",
+             [&options](const std::string& text) -> Result<void> {
+               KVASIR_TRY(options.layers, parse_ranges(text, gguf::kUnitLayersMax - 1));
+               return {};
+             });
+  add_parsed(verb, "--experts", "N-N",
+             "Experts of each of these layers, whole groups (default: all)",
+             [&options](const std::string& text) -> Result<void> {
+               KVASIR_TRY(options.experts, parse_range(text, gguf::kUnitExpertsMax - 1));
+               return {};
+             });
+  add_path(verb, "--manifest", options.manifest,
+           "Check against this manifest (default: what is remembered of the model, or it is hashed "
+           "first); -: standard input");
+  add_number(verb, "--threads", options.threads, 1, kThreadsMax,
+             "Threads (default: all processors)");
+  verb.add_flag("--no-cache", options.no_cache, "Hash the model again, and do not remember it");
+  add_path(verb, "-o,--output", options.output, "The file to write")->required();
 }
 
 void add_synth_flags(CLI::App& verb, SynthOptions& options) {

@@ -14,6 +14,8 @@ void add_perplexity_flags(CLI::App& verb, PerplexityOptions& options);
 void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options);
 void add_logits_flags(CLI::App& verb, LogitsOptions& options);
 void add_inspect_flags(CLI::App& verb, InspectOptions& options);
+void add_manifest_flags(CLI::App& verb, ManifestOptions& options);
+void add_slice_flags(CLI::App& verb, SliceOptions& options);
 void add_synth_flags(CLI::App& verb, SynthOptions& options);
 void add_bench_flags(CLI::App& verb, BenchOptions& options);
 

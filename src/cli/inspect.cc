@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/parsing.h"
 #include "cli/verbs.h"
+#include "gguf/slice.h"
 #include "model/inspection.h"
 
 namespace kvasir::cli {
@@ -52,6 +53,30 @@ Json to_json(const model::Inspection& facts) {
   json["kv_bytes_per_token_f32"] = facts.kv_bytes_per_token_f32;
   json["state_bytes_per_sequence"] = facts.state_bytes_per_sequence;
   json["notes"] = facts.notes;
+  return json;
+}
+
+// A slice says other things than a model: which experts of which model it holds.
+Json to_json(const gguf::Slice& slice, uint64_t file_bytes) {
+  Json json;
+  json["architecture"] = slice.architecture;
+  json["name"] = slice.name;
+  json["file_bytes"] = file_bytes;
+  json["supported"] = false;
+  json["why_unsupported"] = "the file is a slice: some experts of a model, and nothing else of it";
+  json["slice"] = {{"source", slice.source},         {"experts", slice.expert_count()},
+                   {"units", slice.n_units()},       {"bytes", slice.bytes()},
+                   {"group_size", slice.group_size}, {"experts_per_layer", slice.n_experts},
+                   {"n_embd", slice.n_embd},         {"width", slice.width}};
+  for (const gguf::SliceLayer& layer : slice.layers) {
+    Json types;
+    for (const gguf::SliceMatrix& matrix : layer.matrices)
+      types[std::string(gguf::role_name(matrix.role))] = gguf::type_info(matrix.type).name;
+    json["slice"]["layers"].push_back({{"layer", layer.layer},
+                                       {"first", layer.experts.begin},
+                                       {"count", layer.experts.count()},
+                                       {"types", types}});
+  }
   return json;
 }
 
@@ -107,17 +132,70 @@ std::string to_text(const model::Inspection& facts) {
   return page.text();
 }
 
+// "gate Q4_K, up Q4_K, down Q6_K"
+std::string types_text(const gguf::SliceLayer& layer) {
+  std::string text;
+  for (const gguf::SliceMatrix& matrix : layer.matrices)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", gguf::role_name(matrix.role),
+                        gguf::type_info(matrix.type).name);
+  return text;
+}
+
+// Neighbouring layers that hold the same experts in the same types share a line.
+void add_layers(const gguf::Slice& slice, Page& page) {
+  for (size_t i = 0; i < slice.layers.size();) {
+    const gguf::SliceLayer& first = slice.layers[i];
+    std::vector<uint32_t> numbers;
+    for (; i < slice.layers.size() && slice.layers[i].experts == first.experts &&
+           types_text(slice.layers[i]) == types_text(first);
+         ++i)
+      numbers.push_back(slice.layers[i].layer);
+    page.line(numbers.size() == 1 ? "layer" : "layers",
+              fmt::format("{}: experts {}-{}, {}", ranges_text(numbers), first.experts.begin,
+                          first.experts.end - 1, types_text(first)));
+  }
+}
+
+std::string to_text(const gguf::Slice& slice, uint64_t file_bytes) {
+  Page page;
+  page.line("slice of", slice.name.empty() ? "a model without a name" : slice.name);
+  page.line("model hash", slice.source);
+  page.line("architecture", slice.architecture);
+  page.line("file", bytes_text(file_bytes));
+  page.line("experts", fmt::format("{} in {} of up to {}, {} ({} bytes)", slice.expert_count(),
+                                   counted(slice.n_units(), "unit"), slice.group_size,
+                                   bytes_text(slice.bytes()), slice.bytes()));
+  page.line("in the model", fmt::format("{} experts per layer, n_embd {}, width {}",
+                                        slice.n_experts, slice.n_embd, slice.width));
+  add_layers(slice, page);
+  page.line("note", "a worker computes these experts; nothing else of the model is here");
+  page.line("note", "hashes were not checked: kvasir manifest FILE --check MANIFEST does");
+  return page.text();
+}
+
+// Invalid UTF-8 in a file's strings becomes U+FFFD instead of an exception.
+std::string dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::string> slice_text(const InspectOptions& options) {
+  KVASIR_TRY(const gguf::SliceFile file, gguf::SliceFile::open(options.path));
+  return options.json ? dumped(to_json(file.slice(), file.file_bytes()))
+                      : to_text(file.slice(), file.file_bytes());
+}
+
 }  // namespace
 
 Result<int> inspect(const InspectOptions& options) {
   KVASIR_TRY(gguf::ModelFile file, gguf::ModelFile::open(options.path));
-  KVASIR_TRY(model::Inspection facts, model::inspect(file));
-  Output output = Output::standard();
-  // Invalid UTF-8 in a file's strings becomes U+FFFD instead of an exception.
-  const std::string text =
-      options.json ? to_json(facts).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                   : to_text(facts);
-  KVASIR_TRY_VOID(output.write(text));
+  std::string text;
+  if (gguf::is_slice(file.metadata())) {
+    KVASIR_TRY(text, slice_text(options));
+  } else {
+    KVASIR_TRY(const model::Inspection facts, model::inspect(file));
+    text = options.json ? dumped(to_json(facts)) : to_text(facts);
+  }
+  KVASIR_TRY_VOID(Output::standard().write(text));
   return kSuccess;
 }
 

@@ -1,6 +1,5 @@
 // kvasir logits: token ids -> the logits of every position, raw little-endian f32.
 #include <chrono>
-#include <filesystem>
 
 #include "cli/cli.h"
 #include "cli/generation.h"
@@ -19,21 +18,10 @@ std::string_view as_text(std::span<const float> values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// An output that would take the place of an input: a slip of the hand that costs a model.
-Result<void> check_output(const LogitsOptions& options, const gguf::ModelFile& model) {
-  std::vector<std::string> inputs = {options.ids == "-" ? "/dev/stdin" : options.ids};
-  for (size_t part = 0; part < model.parts(); ++part)
-    inputs.push_back(model.part_file(part).path());
-  for (const std::string& input : inputs) {
-    std::error_code error;
-    if (options.output == "-" || !std::filesystem::is_regular_file(options.output, error) ||
-        !std::filesystem::equivalent(options.output, input, error)) {
-      continue;
-    }
-    return Error::invalid("{}: is an input too, and would be overwritten", options.output)
-        .with_hint("name another file after -o");
-  }
-  return {};
+std::vector<std::string> inputs(const LogitsOptions& options, const gguf::ModelFile& model) {
+  std::vector<std::string> paths = {options.ids == "-" ? "/dev/stdin" : options.ids};
+  for (size_t part = 0; part < model.parts(); ++part) paths.push_back(model.part_file(part).path());
+  return paths;
 }
 
 }  // namespace
@@ -45,7 +33,7 @@ Result<int> logits(const LogitsOptions& options) {
   if (ids->empty()) return Error::invalid("{}: no token ids", options.ids);
 
   KVASIR_TRY(auto file, open_model_file(options.model));
-  KVASIR_TRY_VOID(check_output(options, *file));
+  KVASIR_TRY_VOID(check_no_input(options.output, inputs(options, *file)));
   KVASIR_TRY(auto hp, model::read_hyper_parameters(file->metadata()));
   for (text::TokenId id : *ids) {
     if (static_cast<uint64_t>(id) >= hp.n_vocab)

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/parsing.h"
 #include "expert/encoding.h"
 #include "kernels/kernels.h"
 #include "model/synthesis.h"
@@ -105,6 +106,24 @@ struct LogitsOptions {
 struct InspectOptions {
   std::string path;
   bool json = false;
+};
+
+struct ManifestOptions {
+  std::string path;
+  std::string output = "-";
+  std::optional<std::string> check;  // a manifest to hold `path`, a model or a slice, against
+  std::optional<uint64_t> threads;   // default: the processors this process may use
+  bool no_cache = false;
+};
+
+struct SliceOptions {
+  std::string path;
+  std::vector<uint32_t> layers;         // empty: all that have experts
+  std::optional<NumberRange> experts;   // default: all
+  std::optional<std::string> manifest;  // default: what is remembered, or hashed now
+  std::optional<uint64_t> threads;
+  bool no_cache = false;
+  std::string output;
 };
 
 struct SynthOptions {

@@ -1,10 +1,14 @@
 #include "cli/output.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+
+#include "cli/parsing.h"
 
 namespace kvasir::cli {
 namespace {
@@ -41,6 +45,29 @@ Result<void> Output::write(std::string_view bytes) {
 Result<void> Output::close() {
   if (!file_) return {};
   return file_->finish();
+}
+
+Result<void> check_no_input(const std::string& path, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (path == "-" || !std::filesystem::is_regular_file(path, error) ||
+        !std::filesystem::equivalent(path, input, error)) {
+      continue;
+    }
+    return Error::invalid("{}: is an input too, and would be overwritten", path)
+        .with_hint("name another file after -o");
+  }
+  return {};
+}
+
+Result<void> check_free_space(const std::string& path, uint64_t need) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  struct statvfs disk = {};
+  if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return {};  // writing will tell
+  const uint64_t have = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (need <= have) return {};
+  return Error::limit("{}: needs {}, the disk has {} left", path, bytes_text(need),
+                      bytes_text(have));
 }
 
 bool is_broken_pipe(const Error& error) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/output_file.h"
@@ -29,6 +30,13 @@ class Output {
   std::string name_;
   std::optional<OutputFile> file_;  // none: standard output
 };
+
+// kInvalid if writing to `path` would take the place of one of the inputs: a slip of the hand that
+// costs a model. "-" and what is no regular file is fine.
+Result<void> check_no_input(const std::string& path, const std::vector<std::string>& inputs);
+
+// kLimit if the disk has less than `need` bytes left for a file at `path`.
+Result<void> check_free_space(const std::string& path, uint64_t need);
 
 // The error of a write to a pipe whose reader has gone: reported by the exit code alone.
 bool is_broken_pipe(const Error& error);

@@ -66,6 +66,42 @@ Result<std::vector<uint64_t>> parse_list(std::string_view text, uint64_t min, ui
   }
 }
 
+Result<NumberRange> parse_range(std::string_view text, uint32_t max) {
+  const size_t dash = text.find('-');
+  KVASIR_TRY(const uint64_t first, parse_whole(text.substr(0, dash), 0, max));
+  uint64_t last = first;
+  if (dash != std::string_view::npos) {
+    KVASIR_TRY(last, parse_whole(text.substr(dash + 1), 0, max));
+  }
+  if (last < first) return Error::invalid("'{}' ends before it begins", text);
+  return NumberRange{static_cast<uint32_t>(first), static_cast<uint32_t>(last)};
+}
+
+Result<std::vector<uint32_t>> parse_ranges(std::string_view text, uint32_t max) {
+  std::vector<uint32_t> numbers;
+  for (;;) {
+    const size_t comma = std::min(text.find(','), text.size());
+    KVASIR_TRY(const NumberRange range, parse_range(text.substr(0, comma), max));
+    if (!numbers.empty() && range.first <= numbers.back())
+      return Error::invalid("{} comes after {}; numbers must ascend", range.first, numbers.back());
+    for (uint32_t number = range.first; number <= range.last; ++number) numbers.push_back(number);
+    if (comma == text.size()) return numbers;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string ranges_text(const std::vector<uint32_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (end - i > 1) text += fmt::format("-{}", numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 Result<float> parse_real(std::string_view text, float min, float max) {
   float value = 0;
   const char* end = text.data() + text.size();

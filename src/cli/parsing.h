@@ -16,6 +16,16 @@ Result<uint64_t> parse_whole(std::string_view text, uint64_t min, uint64_t max);
 // "1,4,32": at least one number, at most `count_max`; "none" is an empty list.
 Result<std::vector<uint64_t>> parse_list(std::string_view text, uint64_t min, uint64_t max,
                                          size_t count_max);
+struct NumberRange {
+  uint32_t first = 0, last = 0;  // both included, as people write them
+};
+// "3", or "0-31".
+Result<NumberRange> parse_range(std::string_view text, uint32_t max);
+// "0-3,7": ascending, each number once.
+Result<std::vector<uint32_t>> parse_ranges(std::string_view text, uint32_t max);
+// The other way round.
+std::string ranges_text(const std::vector<uint32_t>& numbers);
+
 // Decimal or scientific notation. kInvalid also for NaN and infinities.
 Result<float> parse_real(std::string_view text, float min, float max);
 // "ID:BIAS".

@@ -132,5 +132,20 @@ TEST(Counted, KnowsTheSingular) {
   EXPECT_EQ(counted(2, "window"), "2 windows");
 }
 
+TEST(Parsing, ReadsRangesAsPeopleWriteThem) {
+  EXPECT_EQ(parse_ranges("0-3,7", 10).value(), (std::vector<uint32_t>{0, 1, 2, 3, 7}));
+  EXPECT_EQ(parse_ranges("5", 10).value(), std::vector<uint32_t>{5});
+  EXPECT_EQ(parse_ranges("0-10", 10).value().size(), 11U);
+  for (const char* text : {"0-3,7", "5", "0-10", "0,2,4-5"})
+    EXPECT_EQ(ranges_text(parse_ranges(text, 10).value()), text);
+  EXPECT_EQ(ranges_text({1, 2, 3}), "1-3");
+  const NumberRange range = parse_range("8-9", 10).value();
+  EXPECT_EQ(range.first, 8U);
+  EXPECT_EQ(range.last, 9U);
+  for (const char* bad : {"", "-", "1-", "-1", "1-2-3", "3-1", "11", "0-11", "1,", ",1", "1,1",
+                          "2,1", "0-3,3", "a", "1 - 2", "4294967296", "none"})
+    EXPECT_EQ(parse_ranges(bad, 10).error().kind, ErrorKind::kInvalid) << bad;
+}
+
 }  // namespace
 }  // namespace kvasir::cli

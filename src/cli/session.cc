@@ -99,6 +99,9 @@ void preload_pieces(const std::vector<ByteSpan>& pieces, Pages pages, uint64_t a
 Result<std::shared_ptr<const gguf::ModelFile>> open_model_file(const ModelFlags& flags) {
   KVASIR_TRY(std::string path, model_path(flags));
   KVASIR_TRY(gguf::ModelFile file, gguf::ModelFile::open(path));
+  // Before anything else: what is missing first (a tokenizer) is not what is wrong.
+  auto is_model = model::refuse_slice(file);
+  if (!is_model) return std::move(is_model.error()).in(path);
   return std::make_shared<const gguf::ModelFile>(std::move(file));
 }
 

@@ -1,7 +1,4 @@
 // kvasir synth: writes synthetic models, for tests and measurements.
-#include <sys/statvfs.h>
-
-#include <filesystem>
 #include <utility>
 
 #include "cli/cli.h"
@@ -82,17 +79,6 @@ Result<model::SynthesisPlan> make_plan(const SynthOptions& options) {
   return plan;
 }
 
-Result<void> check_free_space(const std::string& path, uint64_t need) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  struct statvfs disk = {};
-  if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return {};  // writing will tell
-  const uint64_t have = uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (need <= have) return {};
-  return Error::limit("{}: needs {}, the disk has {} left", path, bytes_text(need),
-                      bytes_text(have))
-      .with_hint("choose another place, fewer --layers, or --skeleton");
-}
-
 // Returns the exit code.
 Result<int> write_weights(const model::SynthesisPlan& plan, const std::string& path) {
   const InterruptScope interrupts;
@@ -103,7 +89,11 @@ Result<int> write_weights(const model::SynthesisPlan& plan, const std::string& p
   const model::Progress progress = [&](uint64_t done, uint64_t all) -> Result<void> {
     interrupted = InterruptScope::requested();
     if (interrupted) return Error::io("interrupted");
-    if (!std::exchange(checked, true)) KVASIR_TRY_VOID(check_free_space(path, all));
+    if (!std::exchange(checked, true)) {
+      if (auto space = check_free_space(path, all); !space)
+        return std::move(space.error())
+            .with_hint("choose another place, fewer --layers, or --skeleton");
+    }
     bar.update(done, all);
     return {};
   };

@@ -13,6 +13,8 @@ Result<int> perplexity(const PerplexityOptions& options);
 Result<int> tokenize(const TokenizeOptions& options);
 Result<int> logits(const LogitsOptions& options);
 Result<int> inspect(const InspectOptions& options);
+Result<int> manifest(const ManifestOptions& options);
+Result<int> slice(const SliceOptions& options);
 Result<int> synth(const SynthOptions& options);
 Result<int> bench(const BenchOptions& options);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "gguf/slice.h"
 #include "model/tensor_finder.h"
 #include "model/tensor_names.h"
 
@@ -191,6 +192,7 @@ Result<void> refuse_more_blocks(const gguf::ModelFile& file, const HyperParamete
 
 Result<Model> bind(std::shared_ptr<const gguf::ModelFile> file, bool (*is_supported)(TensorType),
                    VectorCheck vector_check) {
+  KVASIR_TRY_VOID(refuse_slice(*file));
   KVASIR_TRY_VOID(refuse_vocabulary_only(*file));
   Model model;
   KVASIR_TRY(model.hp, read_hyper_parameters(file->metadata()));
@@ -209,6 +211,12 @@ Result<Model> bind(std::shared_ptr<const gguf::ModelFile> file, bool (*is_suppor
 }
 
 }  // namespace
+
+Result<void> refuse_slice(const gguf::ModelFile& file) {
+  if (!gguf::is_slice(file.metadata())) return {};
+  return Error::unsupported("the file is a slice: some experts of a model, and nothing else of it")
+      .with_hint("name the file of the model itself; kvasir inspect says what a slice holds");
+}
 
 Result<Model> bind_model(std::shared_ptr<const gguf::ModelFile> file,
                          bool (*is_supported)(TensorType), VectorCheck vector_check) {

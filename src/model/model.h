@@ -93,6 +93,9 @@ struct Model {
 // disk.
 enum class VectorCheck : uint8_t { kFinite, kNone };
 
+// kUnsupported for a slice (gguf/slice.h): it holds experts and nothing else of its model.
+Result<void> refuse_slice(const gguf::ModelFile& file);
+
 // Finds every tensor, checks shapes against the hyper-parameters and types against the supported
 // ones. `is_supported` says which weight types can be computed (kernels::is_supported; passed in,
 // so that this module needs no kernels; null: any type will do). Errors name the file, and the key
