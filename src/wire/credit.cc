@@ -54,13 +54,13 @@ void ReceiveCredit::lost(uint64_t bytes, Time now) {
   consumed(counted, now);
 }
 
-bool ReceiveCredit::grant_due() const {
-  return consumed_ + window_ >= granted_ + window_ / kGrantShare;
+std::optional<uint64_t> ReceiveCredit::take_grant() {
+  if (consumed_ + window_ < granted_ + window_ / kGrantShare) return std::nullopt;
+  return grant_now();
 }
 
-std::optional<uint64_t> ReceiveCredit::take_grant() {
-  if (!grant_due()) return std::nullopt;
-  granted_ = consumed_ + window_;
+uint64_t ReceiveCredit::grant_now() {
+  granted_ = std::max(granted_, consumed_ + window_);
   return granted_;
 }
 

@@ -46,7 +46,8 @@ class ReceiveCredit {
   void lost(uint64_t bytes, Time now);
   // The total for a CREDIT frame, once there is enough to be worth one.
   std::optional<uint64_t> take_grant();
-  bool grant_due() const;
+  // The same now: in case the last one was lost.
+  uint64_t grant_now();
 
  private:
   uint64_t window_max_, window_ = kCreditStart;

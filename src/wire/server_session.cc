@@ -61,12 +61,12 @@ void ServerSession::on_handshake(std::span<std::byte> message, Time now) {
   const ByteSpan body = (*frame)->body;
   auto hello = decode_hello(*role, body);
   if (!hello) {
-    refuse(CloseCode::kMalformed, hello.error().message);
+    turn_away({CloseCode::kMalformed, hello.error().message, ""});
     return;
   }
   transcript_.add(bytes_of(std::string_view(reinterpret_cast<const char*>(message.data()), 1)));
   if (auto refused = judge(*hello, body)) {
-    refuse(refused->code, refused->reason, refused->hint);
+    turn_away(*refused);
     return;
   }
   transcript_.add(body);
@@ -126,7 +126,12 @@ void ServerSession::admit(uint64_t epoch, const ResumeId& resume_id, Time now) {
 void ServerSession::refuse(CloseCode code, std::string reason, std::string hint) {
   if (state() != State::kHandshake) return;
   queue_message(message_of(FrameType::kRefused, encode_refused({code, reason, hint})));
-  fail(code, std::move(reason), std::move(hint));
+  close(code, std::move(reason), std::move(hint));
+}
+
+void ServerSession::turn_away(const Refused& refused) {
+  refuse(refused.code, refused.reason, refused.hint);
+  tell(*closed());
 }
 
 void ServerSession::on_probe(const Frame& frame, Time now) {

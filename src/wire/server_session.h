@@ -26,13 +26,16 @@ class ServerSession final : public Session {
  public:
   ServerSession(ServerConfig config, std::unique_ptr<SessionCrypto> crypto, Time now);
 
-  // The answers to HelloArrived. The text is printable ASCII of at most 255 bytes.
+  // The answers to HelloArrived. The texts are printable ASCII of at most 255 bytes. No event
+  // follows, but look at closed(): a client whose key is no good is not admitted.
   void admit(uint64_t epoch, const ResumeId& resume_id, Time now);
   void refuse(CloseCode code, std::string reason, std::string hint = {});
 
  private:
   void on_handshake(std::span<std::byte> message, Time now) override;
   void on_probe(const Frame& frame, Time now) override;
+  // Refuses on this session's own behalf.
+  void turn_away(const Refused& refused);
   // Nothing wrong: no value.
   std::optional<Refused> judge(const Hello& hello, ByteSpan body);
 

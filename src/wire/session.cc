@@ -76,15 +76,14 @@ void Session::set_deadline(Time at, CloseCode code, std::string reason) {
 
 void Session::fail(CloseCode code, std::string reason, std::string hint) {
   if (state_ == State::kClosed) return;
-  close(code, std::move(reason));
-  closed_->hint = std::move(hint);
+  close(code, std::move(reason), std::move(hint));
   tell(*closed_);
 }
 
-void Session::close(CloseCode code, std::string reason) {
+void Session::close(CloseCode code, std::string reason, std::string hint) {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
-  closed_ = SessionClosed{code, std::move(reason), {}};
+  closed_ = SessionClosed{code, std::move(reason), std::move(hint)};
   pongs_.clear();
   control_.clear();
   data_.clear();
@@ -107,6 +106,7 @@ void Session::open(const Key& peer_key, Welcome welcome, Time now) {
 
 void Session::on_frames(std::span<std::byte> message, Time now) {
   MessageReader reader(message, &*opener_);
+  uint64_t lost_data_bytes = 0;
   if (message.empty()) opener_->count_damaged();
   while (state_ != State::kClosed) {
     auto frame = reader.next();
@@ -120,10 +120,17 @@ void Session::on_frames(std::span<std::byte> message, Time now) {
       break;
     }
     if (!*frame) break;
+    if ((*frame)->head.peer != 0) {
+      // The peer is all that no tag covers.
+      opener_->count_damaged();
+      if (is_data((*frame)->head.type)) lost_data_bytes += (*frame)->wire_bytes;
+      continue;
+    }
     on_frame(**frame, now);
   }
   if (state_ == State::kClosed) return;
-  if (state_ == State::kOpen) receive_credit_.lost(reader.passed_data_bytes(), now);
+  lost_data_bytes += reader.passed_data_bytes();
+  if (state_ == State::kOpen) receive_credit_.lost(lost_data_bytes, now);
   if (opener_->lost_in_a_row() >= kLostInARowMax)
     fail(CloseCode::kPath,
          fmt::format("the last {} frames arrived damaged", opener_->lost_in_a_row()));
@@ -136,10 +143,8 @@ void Session::on_frame(const Frame& frame, Time now) {
   const bool probe =
       frame.head.type == FrameType::kProbe || frame.head.type == FrameType::kProbeEcho;
   const bool handshake = frame.head.type <= FrameType::kRefused;
-  if (!rule.senders.contains(peer_role_) || frame.head.peer != 0 || handshake ||
-      probe != (state_ == State::kProbing)) {
-    fail(CloseCode::kUnexpected,
-         fmt::format("{} for peer {} is out of place", rule.name, frame.head.peer));
+  if (!rule.senders.contains(peer_role_) || handshake || probe != (state_ == State::kProbing)) {
+    fail(CloseCode::kUnexpected, fmt::format("{} is out of place", rule.name));
     return;
   }
   if (probe) {
@@ -234,9 +239,11 @@ void Session::pack_link_frames(MessageWriter& writer, Time now) {
   // Each is one number; one message has room for all of them.
   for (; !pongs_.empty() && sealer_->left() > 0; pongs_.pop_front())
     add(FrameType::kPong, pongs_.front());
-  if (sealer_->left() > 0)
-    if (auto total = receive_credit_.take_grant()) add(FrameType::kCredit, *total);
-  if (sealer_->left() > 0 && std::exchange(ping_due_, false)) add(FrameType::kPing, now);
+  // A CREDIT may have been lost, so one goes with each PING.
+  const auto credit = ping_due_ ? receive_credit_.grant_now() : receive_credit_.take_grant();
+  if (credit && sealer_->left() > 0) add(FrameType::kCredit, *credit);
+  if (ping_due_ && sealer_->left() > 0) add(FrameType::kPing, now);
+  ping_due_ = false;
 }
 
 void Session::pack(MessageWriter& writer, std::deque<Outgoing>& queue) {

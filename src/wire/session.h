@@ -83,7 +83,7 @@ class Session {
   uint64_t credit_left() const { return send_credit_.left(); }
   void consumed(size_t wire_bytes, Time now);
   // Ends the session from this side. No event follows.
-  void close(CloseCode code, std::string reason);
+  void close(CloseCode code, std::string reason, std::string hint = {});
 
   bool is_open() const { return state_ == State::kOpen; }
   const std::optional<SessionClosed>& closed() const { return closed_; }

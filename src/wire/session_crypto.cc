@@ -2,6 +2,10 @@
 
 namespace kvasir::wire {
 
+void Transcript::add(ByteSpan bytes) {
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
 std::vector<std::byte> Transcript::signed_bytes(std::string_view domain, ByteSpan body) const {
   KVASIR_CHECK(body.size() >= sizeof(Signature));
   const ByteSpan text = bytes_of(domain);

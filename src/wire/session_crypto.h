@@ -38,7 +38,7 @@ class SessionCrypto {
 // Signed is a domain text, one zero byte, and the transcript up to the signature itself.
 class Transcript {
  public:
-  void add(ByteSpan bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void add(ByteSpan bytes);
   ByteSpan bytes() const { return bytes_; }
   // What a body's signature covers: everything before, and the body without its last 64 bytes.
   std::vector<std::byte> signed_bytes(std::string_view domain, ByteSpan body) const;
