@@ -5,7 +5,7 @@
 namespace kvasir::wire {
 
 ClientSession::ClientSession(ClientConfig config, std::unique_ptr<SessionCrypto> crypto, Time now)
-    : Session(config.role, config.window_max, config.seed, now),
+    : Session(config.role, config.link, now),
       config_(std::move(config)),
       crypto_(std::move(crypto)) {
   set_deadline(now + kChallengeWithinMs, CloseCode::kTooSlow, "no CHALLENGE within 5 s");

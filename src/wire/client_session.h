@@ -18,8 +18,7 @@ struct ClientConfig {
   std::vector<Fingerprint> fingerprints;  // at most kFingerprintsMax
   std::string build, token;
   ResumeId resume_id{};
-  uint64_t window_max = kCreditMax;
-  uint64_t seed = 0;
+  LinkConfig link;
 };
 
 class ClientSession final : public Session {

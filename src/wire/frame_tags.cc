@@ -26,6 +26,7 @@ void FrameSealer::seal(std::span<std::byte> frame) {
   const size_t body_bytes = frame.size() - kHeadBytes - kTrailerBytes;
   std::byte* trailer = frame.data() + kHeadBytes + body_bytes;
   const Tag tag = tagger_.seal(++last_, signed_head(frame), frame.subspan(kHeadBytes, body_bytes));
+  --left_;
   store_le(trailer, last_);
   std::copy(tag.begin(), tag.end(), trailer + sizeof last_);
 }

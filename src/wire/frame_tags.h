@@ -37,17 +37,18 @@ inline constexpr uint64_t kFrameNumberMax = uint64_t{1} << 31;
 // Gives numbers to frames that leave.
 class FrameSealer {
  public:
-  // The tagger outlives this.
-  explicit FrameSealer(FrameTagger& tagger) : tagger_(tagger) {}
+  // The tagger outlives this. frames_max: at most kFrameNumberMax.
+  explicit FrameSealer(FrameTagger& tagger, uint64_t frames_max = kFrameNumberMax)
+      : tagger_(tagger), left_(frames_max) {}
 
   // Frames that can still be sealed.
-  uint64_t left() const { return kFrameNumberMax - last_; }
+  uint64_t left() const { return left_; }
   // frame: head, body and room for number and tag, which are filled in. left() is not 0.
   void seal(std::span<std::byte> frame);
 
  private:
   FrameTagger& tagger_;
-  uint64_t last_ = 0;
+  uint64_t last_ = 0, left_;
 };
 
 enum class Opened : uint8_t {

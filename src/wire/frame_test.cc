@@ -239,6 +239,25 @@ TEST_F(Tags, AFrameWithoutTagIsNotBelieved) {
   EXPECT_EQ(read(one_frame(FrameType::kPing, encode_echo(1))).size(), 0U);
 }
 
+TEST_F(Tags, NumbersEndAtTheirLimit) {
+  auto read_number = [&](uint64_t number) {
+    Bytes frame(frame_bytes(8, true));
+    const Bytes plain = one_frame(FrameType::kPing, encode_echo(1));
+    std::copy(plain.begin(), plain.end(), frame.begin());
+    frame[1] = std::byte{kFlagTagged};
+    const std::span<std::byte> all(frame);
+    const Tag tag = tagger_.seal(number, all.first(kHeadBytes), all.subspan(kHeadBytes, 8));
+    store_le(frame.data() + kHeadBytes + 8, number);
+    std::copy(tag.begin(), tag.end(), frame.end() - kTagBytes);
+    return read(frame).size();
+  };
+  EXPECT_EQ(read_number(0), 0U);
+  EXPECT_EQ(read_number(kFrameNumberMax + 1), 0U);
+  EXPECT_EQ(read_number(UINT64_MAX), 0U);
+  EXPECT_EQ(read_number(kFrameNumberMax), 1U);
+  EXPECT_EQ(read_number(kFrameNumberMax), 0U);
+}
+
 TEST_F(Tags, FramesOfAnotherKeyAreNotBelieved) {
   ToyTagger other(4, Toy::kChecks);
   FrameSealer sealer(other);

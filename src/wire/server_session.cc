@@ -23,7 +23,7 @@ std::string names_of(const std::vector<Fingerprint>& fingerprints) {
 }  // namespace
 
 ServerSession::ServerSession(ServerConfig config, std::unique_ptr<SessionCrypto> crypto, Time now)
-    : Session(config.role, config.window_max, config.seed, now),
+    : Session(config.role, config.link, now),
       config_(std::move(config)),
       crypto_(std::move(crypto)) {
   Challenge challenge;

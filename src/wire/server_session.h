@@ -18,8 +18,7 @@ struct ServerConfig {
   std::vector<Fingerprint> fingerprints;
   uint16_t rows_max = 64;  // 1..256, of one COMPUTE
   std::string build;
-  uint64_t window_max = kCreditMax;
-  uint64_t seed = 0;
+  LinkConfig link;
 };
 
 class ServerSession final : public Session {

@@ -14,9 +14,13 @@ constexpr size_t kControlQueueBytes = 256 * 1024;
 
 }  // namespace
 
-Session::Session(Role role, uint64_t window_max, uint64_t seed, Time now)
-    : role_(role), receive_credit_(window_max, now), liveness_(now, seed) {
-  KVASIR_CHECK(window_max >= kCreditStart && window_max <= kCreditMax);
+Session::Session(Role role, const LinkConfig& config, Time now)
+    : role_(role),
+      frames_max_(config.frames_max),
+      receive_credit_(config.window_max, now),
+      liveness_(now, config.seed) {
+  KVASIR_CHECK(config.window_max >= kCreditStart && config.window_max <= kCreditMax &&
+               config.frames_max <= kFrameNumberMax);
 }
 
 SessionEvents Session::take_events() {
@@ -91,7 +95,7 @@ void Session::close(CloseCode code, std::string reason, std::string hint) {
 
 void Session::begin_probing(SessionTaggers taggers, Role peer_role) {
   taggers_ = std::move(taggers);
-  sealer_.emplace(*taggers_.sending);
+  sealer_.emplace(*taggers_.sending, frames_max_);
   opener_.emplace(*taggers_.receiving);
   peer_role_ = peer_role;
   state_ = State::kProbing;

@@ -61,6 +61,13 @@ struct SessionStats {
   std::optional<Time> round_trip_ms;  // of the last PING
 };
 
+// What both kinds of ends choose alike.
+struct LinkConfig {
+  uint64_t window_max = kCreditMax;       // see ReceiveCredit
+  uint64_t frames_max = kFrameNumberMax;  // to send before new keys
+  uint64_t seed = 0;                      // of the jitter of pings
+};
+
 class Session {
  public:
   virtual ~Session() = default;
@@ -90,8 +97,7 @@ class Session {
   SessionStats stats() const;
 
  protected:
-  // window_max: of what this end lets arrive unconsumed; see ReceiveCredit.
-  Session(Role role, uint64_t window_max, uint64_t seed, Time now);
+  Session(Role role, const LinkConfig& config, Time now);
 
   enum class State : uint8_t { kHandshake, kProbing, kOpen, kClosed };
   State state() const { return state_; }
@@ -134,6 +140,7 @@ class Session {
   void pack(MessageWriter& writer, std::deque<Outgoing>& queue);
 
   const Role role_;
+  const uint64_t frames_max_;
   Role peer_role_ = Role::kRelay;
   State state_ = State::kHandshake;
   std::optional<SessionClosed> closed_;

@@ -540,6 +540,21 @@ TEST(OpenSession, AFloodOfPingsIsAnsweredOnlyAsFarAsAnswersLeave) {
   EXPECT_TRUE(receiver->next_message(0).empty());
 }
 
+TEST(OpenSession, EndsForNewKeysWhenNumbersAreUsedUp) {
+  ServerConfig config = test_server_config();
+  config.link.frames_max = 20;  // 5 of them for the echoes of probes
+  Pair pair(config);
+  pair.carry();
+  for (int i = 0; i < 30; ++i)
+    ASSERT_EQ(pair.server->send(FrameType::kCancel, 1, {}, pair.now), Send::kQueued);
+  pair.carry();
+  EXPECT_EQ(pair.at_client.frames.size(), 15U);
+  EXPECT_LE(pair.server->wake_at(), pair.now);
+  pair.at_server.add(pair.server->on_timer(pair.now));
+  ASSERT_TRUE(pair.at_server.closed);
+  EXPECT_EQ(pair.at_server.closed->code, CloseCode::kRenew);
+}
+
 TEST(OpenSession, NothingHappensAfterTheEnd) {
   Pair pair = open_pair();
   ASSERT_EQ(pair.server->send(FrameType::kCompute, 1, Bytes(100), pair.now), Send::kQueued);
