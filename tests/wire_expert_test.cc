@@ -1,5 +1,8 @@
 // Two modules know the output encodings: expert/ makes and reads the rows, wire/ checks them on
 // their way and does not depend on it. They must agree on every length, number and verdict.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <random>
 

@@ -1,4 +1,7 @@
 // Real cryptography: the values of other implementations, and whole sessions under it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <string>
 
 #include "crypto/identity.h"

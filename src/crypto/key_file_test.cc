@@ -1,6 +1,9 @@
 // Key files: made once, private, and never replaced.
 #include "crypto/key_file.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <unistd.h>
 
 #include <filesystem>

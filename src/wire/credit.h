@@ -9,8 +9,8 @@
 
 namespace kvasir::wire {
 
-inline constexpr uint64_t kCreditStart = 256 * 1024;
-inline constexpr uint64_t kCreditMax = 4 * 1024 * 1024;
+inline constexpr uint64_t kCreditStart = uint64_t{256} * 1024;
+inline constexpr uint64_t kCreditMax = uint64_t{4} * 1024 * 1024;
 // A sender that waits so long for credit has a peer that does not read.
 inline constexpr Time kStalledAfterMs = 60'000;
 

@@ -87,10 +87,10 @@ inline constexpr size_t kHeadBytes = 16;
 // Number and tag.
 inline constexpr size_t kTrailerBytes = sizeof(uint64_t) + kTagBytes;
 // 15 f32 rows of 3,072 values and a head. Larger: one frame holds a 1 Mbit/s uplink for seconds.
-inline constexpr size_t kDataBodyMax = 192 * 1024;
-inline constexpr size_t kControlBodyMax = 16 * 1024;
+inline constexpr size_t kDataBodyMax = size_t{192} * 1024;
+inline constexpr size_t kControlBodyMax = size_t{16} * 1024;
 // Control frames wait for one message at most. A longer frame goes alone.
-inline constexpr size_t kMessageAim = 64 * 1024;
+inline constexpr size_t kMessageAim = size_t{64} * 1024;
 inline constexpr size_t kMessageMax = kHeadBytes + kDataBodyMax + kTrailerBytes;
 
 inline constexpr uint8_t kFlagOptional = 0x01;  // may be skipped by who does not know the type

@@ -1,6 +1,9 @@
 // Frames: every length that has ever been a boundary, and every way a message can lie about itself.
 #include "wire/frame.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <memory>
 
 #include "wire/test_bytes.h"
@@ -8,8 +11,6 @@
 
 namespace kvasir::wire {
 namespace {
-
-using testing::HasSubstr;
 
 FrameHead head_of(FrameType type, uint64_t ticket = 0, uint8_t flags = 0) {
   FrameHead head;

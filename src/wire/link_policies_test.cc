@@ -1,4 +1,7 @@
 // Liveness, credit and reconnecting, with time and chance from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <map>
 #include <random>
 

@@ -1,5 +1,8 @@
 // The frames that are not work: handshake, coverage, link. Each comes back as it was sent, and
 // every other length, every truncation and every forbidden value is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <functional>
 
 #include "wire/coverage_messages.h"
@@ -9,8 +12,6 @@
 
 namespace kvasir::wire {
 namespace {
-
-using testing::HasSubstr;
 
 Challenge sample_challenge() {
   Challenge challenge;

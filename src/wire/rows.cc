@@ -24,7 +24,7 @@ constexpr int kExponentMin = -114;
 constexpr int kExponentMax = 113;
 
 // What a RESULT keeps free of its body for its head and for what later versions may add.
-constexpr size_t kResultReserve = 4 * 1024;
+constexpr size_t kResultReserve = size_t{4} * 1024;
 
 static_assert(static_cast<int>(ActivationFormat::kF32) == 0 &&
               static_cast<int>(ActivationFormat::kQ8_0) == 1 &&

@@ -1,6 +1,9 @@
 // Rows on the wire: compact forms come back as the kernels made them, hostile ones are refused.
 #include "wire/rows.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 

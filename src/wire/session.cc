@@ -10,7 +10,7 @@ constexpr uint64_t kLostInARowMax = 64;
 // PINGs beyond these are not answered until some answers have left.
 constexpr size_t kPongsMax = 16;
 // Control frames that wait: as many tickets as may be open, with room.
-constexpr size_t kControlQueueBytes = 256 * 1024;
+constexpr size_t kControlQueueBytes = size_t{256} * 1024;
 
 }  // namespace
 

@@ -2,6 +2,9 @@
 // turns.
 #include "wire/session.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <random>
 
 #include "wire/test_bytes.h"

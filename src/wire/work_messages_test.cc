@@ -1,6 +1,9 @@
 // Frames of work: a good one with one thing wrong at a time.
 #include "wire/work_messages.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <functional>
 
 #include "wire/frame.h"
