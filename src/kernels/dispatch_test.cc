@@ -39,8 +39,8 @@ class IsaVariable {
 
 TEST(FindTable, KnowsEveryName) {
   EXPECT_EQ(find_table("scalar").value(), &scalar());
-  for (const auto& [name, table] : {std::pair{"avx2", avx2()}, std::pair{"avx512", avx512()},
-                                    std::pair{"neon", neon()}}) {
+  for (const auto& [name, table] :
+       {std::pair{"avx2", avx2()}, std::pair{"avx512", avx512()}, std::pair{"neon", neon()}}) {
     const auto found = find_table(name);
     if (table != nullptr) {
       EXPECT_EQ(found.value(), table);

@@ -98,8 +98,8 @@ const KernelTable* neon();    // uses the dot-product extension where the proces
 // Every table this machine can run, scalar first.
 std::array<const KernelTable*, 3> available_tables();  // unused entries null
 
-// By name ("scalar", "avx2", "avx512", "neon"); kNotFound for another name, kUnsupported if this machine
-// cannot run it.
+// By name ("scalar", "avx2", "avx512", "neon"); kNotFound for another name, kUnsupported if this
+// machine cannot run it.
 Result<const KernelTable*> find_table(std::string_view name);
 // The one KVASIR_ISA names, else the best this machine can run.
 Result<const KernelTable*> select_table();

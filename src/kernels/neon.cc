@@ -1,4 +1,5 @@
-// The NEON table for processors without the dot-product extension: what every AArch64 processor has.
+// The NEON table for processors without the dot-product extension: what every AArch64 processor
+// has.
 #if defined(__aarch64__)
 
 #include "kernels/neon.h"

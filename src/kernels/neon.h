@@ -1,5 +1,5 @@
-// The two variants behind neon(). Both give the same bits; tests compare the one that this processor
-// would not choose as well.
+// The two variants behind neon(). Both give the same bits; tests compare the one that this
+// processor would not choose as well.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,9 +1,9 @@
-// What the kernels of every instruction set share: how they are inlined and unrolled, and loads that
-// need no vectors.
+// What the kernels of every instruction set share: how they are inlined and unrolled, and loads
+// that need no vectors.
 //
-// Everything in the simd_*.h files lives in an anonymous namespace: each file of one instruction set
-// gets its own copy, and code for a newer processor can never be linked into an older path. For the
-// same reason nothing there calls std:: functions.
+// Everything in the simd_*.h files lives in an anonymous namespace: each file of one instruction
+// set gets its own copy, and code for a newer processor can never be linked into an older path. For
+// the same reason nothing there calls std:: functions.
 #pragma once
 
 #include <cstddef>

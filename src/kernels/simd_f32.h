@@ -1,5 +1,5 @@
-// Sixteen floats, the unit of rule16. Every operation is the plain IEEE one on each element; nothing
-// here contracts or reorders.
+// Sixteen floats, the unit of rule16. Every operation is the plain IEEE one on each element;
+// nothing here contracts or reorders.
 #pragma once
 
 #if defined(__aarch64__)

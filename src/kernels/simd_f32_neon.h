@@ -62,18 +62,19 @@ KVASIR_INLINE F32x16 negate(F32x16 a) {
       a, [](float32x4_t v) __attribute__((always_inline)) { return vnegq_f32(v); });
 }
 KVASIR_INLINE F32x16 larger(F32x16 a, F32x16 b) {
-  return each(a, b, [](float32x4_t v, float32x4_t w) __attribute__((always_inline)) {
-    return vmaxq_f32(v, w);
-  });
+  return each(
+      a, b,
+      [](float32x4_t v, float32x4_t w) __attribute__((always_inline)) { return vmaxq_f32(v, w); });
 }
 
 // (bits << 23) + add, as a float.
 KVASIR_INLINE F32x16 exponent_from_low_bits(F32x16 a, int add) {
   const uint32x4_t added = vdupq_n_u32(static_cast<uint32_t>(add));
-  return each(a, [added](float32x4_t v) __attribute__((always_inline)) {
-    const uint32x4_t bits = vshlq_n_u32(vreinterpretq_u32_f32(v), 23);
-    return vreinterpretq_f32_u32(vaddq_u32(bits, added));
-  });
+  return each(
+      a, [added](float32x4_t v) __attribute__((always_inline)) {
+        const uint32x4_t bits = vshlq_n_u32(vreinterpretq_u32_f32(v), 23);
+        return vreinterpretq_f32_u32(vaddq_u32(bits, added));
+      });
 }
 // a < b ? x : y
 KVASIR_INLINE Floats select_if_less(Floats a, Floats b, Floats x, Floats y) {
@@ -155,16 +156,18 @@ KVASIR_INLINE I32x16 each(I32x16 a, I32x16 b, F f) {
 }
 KVASIR_INLINE I32x16 at_most_127(I32x16 a) {
   const int32x4_t limit = vdupq_n_s32(127);
-  return each(a, a, [limit](int32x4_t v, int32x4_t) __attribute__((always_inline)) {
-    return vminq_s32(v, limit);
-  });
+  return each(
+      a, a, [limit](int32x4_t v, int32x4_t) __attribute__((always_inline)) {
+        return vminq_s32(v, limit);
+      });
 }
 // For values in -128..127.
 KVASIR_INLINE void store16_bytes(int8_t* p, I32x16 a) {
   const auto to_words = [](int32x4_t v, int32x4_t w) __attribute__((always_inline)) {
     return vcombine_s16(vmovn_s32(v), vmovn_s32(w));
   };
-  vst1q_s8(p, vcombine_s8(vmovn_s16(to_words(a.v[0], a.v[1])), vmovn_s16(to_words(a.v[2], a.v[3]))));
+  vst1q_s8(p,
+           vcombine_s8(vmovn_s16(to_words(a.v[0], a.v[1])), vmovn_s16(to_words(a.v[2], a.v[3]))));
 }
 
 // The bits of |a|: as integers they are ordered like the magnitudes, infinity and NaN above all.
@@ -175,14 +178,14 @@ KVASIR_INLINE I32x16 magnitude_bits(F32x16 a) {
   return {bits(a.low.low), bits(a.low.high), bits(a.high.low), bits(a.high.high)};
 }
 KVASIR_INLINE I32x16 larger(I32x16 a, I32x16 b) {
-  return each(a, b, [](int32x4_t v, int32x4_t w) __attribute__((always_inline)) {
-    return vmaxq_s32(v, w);
-  });
+  return each(
+      a, b,
+      [](int32x4_t v, int32x4_t w) __attribute__((always_inline)) { return vmaxq_s32(v, w); });
 }
 KVASIR_INLINE I32x16 operator+(I32x16 a, I32x16 b) {
-  return each(a, b, [](int32x4_t v, int32x4_t w) __attribute__((always_inline)) {
-    return vaddq_s32(v, w);
-  });
+  return each(
+      a, b,
+      [](int32x4_t v, int32x4_t w) __attribute__((always_inline)) { return vaddq_s32(v, w); });
 }
 // Bit i: element i is x.
 KVASIR_INLINE uint32_t which_are(I32x16 a, int x) {

@@ -319,8 +319,7 @@ class NonFiniteF16 {
  public:
   KVASIR_INLINE void look_at_16(const void* p) {
     const __m256i mask = _mm256_set1_epi16(0x7c00);
-    found_ = _mm256_or_si256(found_,
-                             _mm256_cmpeq_epi16(_mm256_and_si256(load256(p), mask), mask));
+    found_ = _mm256_or_si256(found_, _mm256_cmpeq_epi16(_mm256_and_si256(load256(p), mask), mask));
   }
   KVASIR_INLINE bool found() const { return _mm256_testz_si256(found_, found_) == 0; }
 

@@ -2,8 +2,8 @@
 // one set of names, so that a weight format is written once.
 //
 // A vector is kLanes lanes of 16 bytes: 4 with AVX-512, 2 with AVX2 and with NEON, where it takes
-// two registers. Those two differ in what they multiply with: AVX2 has pairs of products in 16 bits,
-// NEON four products in 32 bits.
+// two registers. Those two differ in what they multiply with: AVX2 has pairs of products in 16
+// bits, NEON four products in 32 bits.
 #pragma once
 
 #if defined(__aarch64__)

@@ -68,7 +68,9 @@ KVASIR_INLINE TwoLanes load256(const void* p) {
 // In memory order.
 KVASIR_INLINE Lane lane8(int b0, int b1, int b2, int b3, int b4, int b5, int b6, int b7, int b8,
                          int b9, int b10, int b11, int b12, int b13, int b14, int b15) {
-  const auto byte = [](int b) __attribute__((always_inline)) { return static_cast<uint8_t>(b); };
+  const auto byte = [](int b) __attribute__((always_inline)) {
+    return static_cast<uint8_t>(b);
+  };
   return Lane{byte(b0), byte(b1), byte(b2),  byte(b3),  byte(b4),  byte(b5),  byte(b6),  byte(b7),
               byte(b8), byte(b9), byte(b10), byte(b11), byte(b12), byte(b13), byte(b14), byte(b15)};
 }
@@ -144,8 +146,7 @@ KVASIR_INLINE Ints mul16(Ints a, Ints b) {
 KVASIR_INLINE Ints shuffle8(Ints v, Ints index) {
   return {vqtbl1q_u8(v.low, index.low), vqtbl1q_u8(v.high, index.high)};
 }
-// By counts below the width of an element. A shift to the right is one to the left by less than
-// nothing.
+// For counts from 0 to 31 (63). Shifts to the right are shifts to the left by negative counts.
 KVASIR_INLINE Ints shift_left32(Ints v, Ints n) {
   return {lane(vshlq_u32(u32(v.low), s32(n.low))), lane(vshlq_u32(u32(v.high), s32(n.high)))};
 }
@@ -160,8 +161,10 @@ KVASIR_INLINE Ints shift_right64(Ints v, Ints n) {
 }
 template <int n>
 KVASIR_INLINE Ints shift_right16(Ints v) {
-  if constexpr (n == 0) return v;
-  else return {lane(vshrq_n_u16(u16(v.low), n)), lane(vshrq_n_u16(u16(v.high), n))};
+  if constexpr (n == 0)
+    return v;
+  else
+    return {lane(vshrq_n_u16(u16(v.low), n)), lane(vshrq_n_u16(u16(v.high), n))};
 }
 template <int n>
 KVASIR_INLINE Ints shift_left16(Ints v) {
@@ -250,8 +253,8 @@ KVASIR_INLINE Ints add_within_lanes(const Ints* parts) {
           sums(parts[0].high, parts[1].high, parts[2].high, parts[3].high)};
 }
 
-// Two products of 16-bit elements in each 32-bit one, or acc plus them. Which two of a lane does not
-// matter: what is used is the sum of the lane.
+// Two products of 16-bit elements in each 32-bit one, or acc plus them. Which two of a lane does
+// not matter: what is used is the sum of the lane.
 KVASIR_INLINE Ints add_products_s16(Ints acc, Ints a, Ints b) {
   const auto add = [](int32x4_t sum, int16x8_t x, int16x8_t y) __attribute__((always_inline)) {
     return lane(vmlal_high_s16(vmlal_s16(sum, vget_low_s16(x), vget_low_s16(y)), x, y));
@@ -327,7 +330,9 @@ KVASIR_INLINE Ints masks_of_bits(uint32_t bits) {
 
 // The f16 at p[r] + offset of each row of a tile.
 KVASIR_INLINE Floats load_f16_of_rows(const uint8_t* const* p, size_t offset) {
-  const auto at = [=](int r) __attribute__((always_inline)) { return load_s16(p[r] + offset); };
+  const auto at = [=](int r) __attribute__((always_inline)) {
+    return load_s16(p[r] + offset);
+  };
   return floats_of_f16(u16(lane16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
 }
 // The 32 bits at p[r] + offset of each row of a tile.

@@ -26,7 +26,9 @@ KVASIR_INLINE TwoLanes load256(const void* p) {
 // In memory order.
 KVASIR_INLINE Lane lane8(int b0, int b1, int b2, int b3, int b4, int b5, int b6, int b7, int b8,
                          int b9, int b10, int b11, int b12, int b13, int b14, int b15) {
-  const auto byte = [](int b) __attribute__((always_inline)) { return static_cast<char>(b); };
+  const auto byte = [](int b) __attribute__((always_inline)) {
+    return static_cast<char>(b);
+  };
   return _mm_setr_epi8(byte(b0), byte(b1), byte(b2), byte(b3), byte(b4), byte(b5), byte(b6),
                        byte(b7), byte(b8), byte(b9), byte(b10), byte(b11), byte(b12), byte(b13),
                        byte(b14), byte(b15));

@@ -9,8 +9,7 @@ namespace {
 
 // The values that IQ4_XS and IQ4_NL index.
 KVASIR_INLINE Ints iq4_values() {
-  return all_lanes(
-      lane8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
+  return all_lanes(lane8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
 }
 
 // d f16 @0, scales_h u16 @2, scales_l[4] @4, nibbles @8: 16 bytes per run of 32 values, first the
@@ -28,11 +27,9 @@ struct WeightsIQ4XS {
     // Scale b has 4 bits in scales_l (nibble b) and 2 in scales_h (pair b). There is no variable
     // 16-bit shift in AVX2: a product moves the bits up to one place, a fixed shift brings them
     // down.
-    const Ints low_bytes =
-        all_lanes(lane8(4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1));
+    const Ints low_bytes = all_lanes(lane8(4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1));
     const Ints low_factors = all_lanes(lane16(16, 1, 16, 1, 16, 1, 16, 1));
-    const Ints high_bytes =
-        all_lanes(lane8(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));
+    const Ints high_bytes = all_lanes(lane8(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));
     const Ints high_factors =
         all_lanes(lane16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1));
     Ints raw[4];
@@ -108,8 +105,8 @@ struct WeightsIQ4XS {
                                 repeat32<2 * p.value + 1>(s16(scales.low))};
       KVASIR_UNROLL
       for (int c = 0; c < kColumns; ++c) {
-        const Ints dots = add_dots(dot_s8_s8(low, x[c].q[2 * p.value]), high,
-                                   x[c].q[2 * p.value + 1]);
+        const Ints dots =
+            add_dots(dot_s8_s8(low, x[c].q[2 * p.value]), high, x[c].q[2 * p.value + 1]);
         sums[c] = add_products32(sums[c], dots, lane_scales);
       }
 #else

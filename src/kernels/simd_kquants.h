@@ -135,8 +135,8 @@ KVASIR_INLINE Ints scales16_natural(Ints scales) {
   return shuffle8(scales, all16((2 * i + 1) << 8 | 2 * i));
 #endif
 }
-// Eight scales per block, bytes 0..7 of every lane, in Q4_K's order. Without AVX-512 each belongs to
-// a whole vector.
+// Eight scales per block, bytes 0..7 of every lane, in Q4_K's order. Without AVX-512 each belongs
+// to a whole vector.
 #if defined(__aarch64__)
 template <int i>
 KVASIR_INLINE Lane scales8_by_nibble(Ints scales) {
@@ -169,10 +169,10 @@ KVASIR_INLINE void for_each_index(F&& f) {
   }
 }
 
-// sums[c] += weights . q of column c, with the scales that `scales_of` gives for dot product i. With
-// NEON that is the sums of four products, in 32 bits. With VNNI it is the sums of four products in two vectors, packed to 16 bits: they fit if
-// weights are at most 63. Otherwise it is pairs of products in one vector: they fit if weights are
-// at most 128.
+// sums[c] += weights . q of column c, with the scales that `scales_of` gives for dot product i.
+// With NEON that is the sums of four products, in 32 bits. With VNNI it is the sums of four
+// products in two vectors, packed to 16 bits: they fit if weights are at most 63. Otherwise it is
+// pairs of products in one vector: they fit if weights are at most 128.
 template <int kColumns, typename ScalesOf>
 KVASIR_INLINE void add_scaled_dots(const Ints* weights, const ActivationK* x, ScalesOf scales_of,
                                    Ints* sums) {

@@ -41,8 +41,8 @@ KVASIR_INLINE void sum_groups_of_16(const int8_t* q, int16_t* sums) {
   const Ints a = four_vectors(q);
   const Ints b = four_vectors(q + 128);
   // The lower halves of 32-bit elements, then the lanes in turn.
-  vst2q_s16(sums, int16x8x2_t{vuzp1q_s16(s16(a.low), s16(b.low)),
-                              vuzp1q_s16(s16(a.high), s16(b.high))});
+  vst2q_s16(sums,
+            int16x8x2_t{vuzp1q_s16(s16(a.low), s16(b.low)), vuzp1q_s16(s16(a.high), s16(b.high))});
 #else
   const __m256i words = _mm256_packs_epi32(four_vectors(q), four_vectors(q + 128));
   const __m128i even = _mm256_castsi256_si128(words);
