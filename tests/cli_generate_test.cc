@@ -72,7 +72,7 @@ TEST_F(Cli, ReportsSpeedMemoryAndKernels) {
   EXPECT_THAT(result.err, AllOf(ContainsRegex("prompt: +[0-9]+ tokens in [0-9.]+ s"),
                                 ContainsRegex("answer: +3 tokens in [0-9.]+ s"),
                                 ContainsRegex("memory: +[0-9.]+ MiB at the peak"),
-                                ContainsRegex("kernels: +(scalar|avx).*2 threads"),
+                                ContainsRegex("kernels: +(scalar|avx|neon).*2 threads"),
                                 ContainsRegex("seed: +77")));
 }
 
@@ -119,7 +119,7 @@ TEST_F(Cli, HashesTheSameLogitsHoweverTheyAreComputed) {
   std::vector<std::string> names;
   std::istringstream version(output_of({"--version"}));
   for (std::string word; version >> word;)
-    if (word == "scalar" || word.starts_with("avx"))
+    if (word == "scalar" || word.starts_with("avx") || word.starts_with("neon"))
       names.push_back(word.substr(0, word.find('-')));
   ASSERT_FALSE(names.empty());
   for (const char* flag : {"--logits-hash", "--logits-hash=all"}) {

@@ -1,5 +1,9 @@
 #include "kernels/cpu.h"
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 namespace kvasir::kernels {
 
 #if defined(__x86_64__)
@@ -46,5 +50,14 @@ bool has_avx512_vnni() {
 }
 
 #endif
+
+bool has_neon_dotprod() {
+#if defined(__aarch64__)
+  static const bool has = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  return has;
+#else
+  return false;
+#endif
+}
 
 }  // namespace kvasir::kernels

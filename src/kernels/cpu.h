@@ -7,4 +7,6 @@ bool has_avx2();         // AVX2 and F16C, with the operating system saving thei
 bool has_avx512();       // AVX-512 F, BW, VL and DQ, besides all of has_avx2()
 bool has_avx512_vnni();  // AVX-512 VNNI, besides all of has_avx512()
 
+bool has_neon_dotprod();  // the dot-product extension; NEON itself is in every AArch64 processor
+
 }  // namespace kvasir::kernels

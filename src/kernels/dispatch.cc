@@ -13,11 +13,16 @@ const KernelTable* avx512() {
   return nullptr;
 }
 #endif
+#if !defined(__aarch64__)
+const KernelTable* neon() {
+  return nullptr;
+}
+#endif
 
 std::array<const KernelTable*, 3> available_tables() {
   std::array<const KernelTable*, 3> tables = {&scalar(), nullptr, nullptr};
   size_t n = 1;
-  for (const KernelTable* table : {avx2(), avx512()}) {
+  for (const KernelTable* table : {avx2(), avx512(), neon()}) {
     if (table != nullptr) tables[n++] = table;
   }
   return tables;
@@ -31,9 +36,11 @@ Result<const KernelTable*> find_table(std::string_view name) {
     table = avx2();
   } else if (name == "avx512") {
     table = avx512();
+  } else if (name == "neon") {
+    table = neon();
   } else {
     return Error::not_found("there is no instruction set '{}'", name)
-        .with_hint("use scalar, avx2 or avx512");
+        .with_hint("use scalar, avx2, avx512 or neon");
   }
   if (table == nullptr) {
     return Error::unsupported("this machine cannot run '{}'", name)

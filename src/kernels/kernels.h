@@ -28,7 +28,7 @@ using MatMul = void (*)(const std::byte* w, size_t row_bytes, size_t n_rows, siz
                         const std::byte* x, size_t x_stride, size_t n_x, float* y, size_t y_stride);
 
 struct KernelTable {
-  std::string_view name;  // "scalar", "avx2", "avx512", "avx512-vnni"
+  std::string_view name;  // "scalar", "avx2", "avx512", "avx512-vnni", "neon", "neon-dotprod"
 
   // By TensorType; null where is_supported() is false.
   std::array<MatMul, 64> matmul_by_type;
@@ -93,12 +93,13 @@ const KernelTable& scalar();
 // Null if this binary or this processor does not have it.
 const KernelTable* avx2();
 const KernelTable* avx512();  // uses VNNI where the processor has it
+const KernelTable* neon();    // uses the dot-product extension where the processor has it
 
 // Every table this machine can run, scalar first.
 std::array<const KernelTable*, 3> available_tables();  // unused entries null
 
-// By name ("scalar", "avx2", "avx512"); kNotFound for another name, kUnsupported if this machine
-// cannot run it.
+// By name ("scalar", "avx2", "avx512", "neon"); kNotFound for another name, kUnsupported if this
+// machine cannot run it.
 Result<const KernelTable*> find_table(std::string_view name);
 // The one KVASIR_ISA names, else the best this machine can run.
 Result<const KernelTable*> select_table();

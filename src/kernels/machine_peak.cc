@@ -46,12 +46,22 @@ const MachinePeak* avx512_vnni_machine_peak() {
   return nullptr;
 }
 #endif
+#if !defined(__aarch64__)
+const MachinePeak* neon_machine_peak() {
+  return nullptr;
+}
+const MachinePeak* neon_dotprod_machine_peak() {
+  return nullptr;
+}
+#endif
 
 const MachinePeak& machine_peak(const KernelTable& table) {
   const MachinePeak* peak = nullptr;
   if (table.name == "avx2") peak = avx2_machine_peak();
   if (table.name == "avx512") peak = avx512_machine_peak();
   if (table.name == "avx512-vnni") peak = avx512_vnni_machine_peak();
+  if (table.name == "neon") peak = neon_machine_peak();
+  if (table.name == "neon-dotprod") peak = neon_dotprod_machine_peak();
   return peak == nullptr ? kScalar : *peak;
 }
 

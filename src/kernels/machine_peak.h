@@ -32,5 +32,7 @@ const MachinePeak& machine_peak(const KernelTable& table);
 const MachinePeak* avx2_machine_peak();
 const MachinePeak* avx512_machine_peak();
 const MachinePeak* avx512_vnni_machine_peak();
+const MachinePeak* neon_machine_peak();
+const MachinePeak* neon_dotprod_machine_peak();
 
 }  // namespace kvasir::kernels

@@ -50,6 +50,9 @@ KVASIR_INLINE Ints unpack_nibbles(const uint8_t* a, const uint8_t* b) {
   const __m512i twice = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 0, 1, 2, 3, 2, 3),
                                                  _mm512_castsi256_si512(both));
   return bit_and(_mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 0, 4, 4, 0, 0, 4, 4)), all8(0x0f));
+#elif defined(__aarch64__)
+  static_cast<void>(b);
+  return nibbles(load128(a));
 #else
   static_cast<void>(b);
   const __m128i bytes = load128(a);
@@ -62,6 +65,9 @@ KVASIR_INLINE Ints add_fifth_bits(Ints weights, const uint8_t* a, const uint8_t*
 #if defined(__AVX512F__)
   const __mmask64 bits = static_cast<uint64_t>(load_u32(b)) << 32 | load_u32(a);
   return _mm512_mask_add_epi8(weights, bits, weights, all8(16));
+#elif defined(__aarch64__)
+  static_cast<void>(b);
+  return bit_or(weights, bit_and(masks_of_bits(load_u32(a)), all8(16)));
 #else
   static_cast<void>(b);
   // Byte i of the result looks at bit i % 8 of byte i / 8.
@@ -165,7 +171,7 @@ struct WeightsMXFP4 {
   static constexpr bool kHasMinimum = false;
 
   KVASIR_INLINE static Ints values() {
-    return all_lanes(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return all_lanes(lane8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
   }
   KVASIR_INLINE static Ints unpack(const uint8_t* a, const uint8_t* b) {
     return shuffle8(values(), unpack_nibbles(a + 1, b + 1));
@@ -177,12 +183,7 @@ struct WeightsMXFP4 {
     const Ints e = bit_and(load_u32_of_rows(rows, offset), all32(0xff));
     const Ints normal = shift_left32<23>(sub32(e, all32(1)));
     const Ints subnormal = shift_left32(all32(1 << 21), e);
-#if defined(__AVX512F__)
-    d = bits_as_floats(
-        _mm512_mask_mov_epi32(normal, _mm512_cmplt_epi32_mask(e, all32(2)), subnormal));
-#else
-    d = bits_as_floats(_mm256_blendv_epi8(normal, subnormal, _mm256_cmpgt_epi32(all32(2), e)));
-#endif
+    d = bits_as_floats(select_if_less32(e, all32(2), subnormal, normal));
   }
 };
 

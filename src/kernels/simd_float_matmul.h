@@ -12,7 +12,7 @@ inline constexpr int kFloatColumns = kLanes == 4 ? 4 : 1;
 
 template <typename Row, int kColumns>
 KVASIR_INLINE void float_tile(const uint8_t* const* rows, const float* const* x, size_t n,
-                              __m128* y) {
+                              Floats4* y) {
   F32x16 sums[kColumns][4];
   KVASIR_UNROLL
   for (int c = 0; c < kColumns; ++c) {
@@ -54,12 +54,12 @@ KVASIR_INLINE void float_columns(const uint8_t* const* rows, size_t n_rows, cons
   for (int c = 0; c < kColumns; ++c) {
     columns[c] = reinterpret_cast<const float*>(x + static_cast<size_t>(c) * x_stride);
   }
-  __m128 sums[kColumns];
+  Floats4 sums[kColumns];
   float_tile<Row, kColumns>(rows, columns, n, sums);
   KVASIR_UNROLL
   for (int c = 0; c < kColumns; ++c) {
     float values[4];
-    _mm_storeu_ps(values, sums[c]);
+    store4(values, sums[c]);
     for (size_t r = 0; r < n_rows; ++r) y[static_cast<size_t>(c) * y_stride + r] = values[r];
   }
 }

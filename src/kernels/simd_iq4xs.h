@@ -9,8 +9,7 @@ namespace {
 
 // The values that IQ4_XS and IQ4_NL index.
 KVASIR_INLINE Ints iq4_values() {
-  return all_lanes(
-      _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
+  return all_lanes(lane8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113));
 }
 
 // d f16 @0, scales_h u16 @2, scales_l[4] @4, nibbles @8: 16 bytes per run of 32 values, first the
@@ -28,13 +27,11 @@ struct WeightsIQ4XS {
     // Scale b has 4 bits in scales_l (nibble b) and 2 in scales_h (pair b). There is no variable
     // 16-bit shift in AVX2: a product moves the bits up to one place, a fixed shift brings them
     // down.
-    const Ints low_bytes =
-        all_lanes(_mm_setr_epi8(4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1));
-    const Ints low_factors = all_lanes(_mm_setr_epi16(16, 1, 16, 1, 16, 1, 16, 1));
-    const Ints high_bytes =
-        all_lanes(_mm_setr_epi8(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));
+    const Ints low_bytes = all_lanes(lane8(4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7, -1));
+    const Ints low_factors = all_lanes(lane16(16, 1, 16, 1, 16, 1, 16, 1));
+    const Ints high_bytes = all_lanes(lane8(2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3));
     const Ints high_factors =
-        all_lanes(_mm_setr_epi16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1));
+        all_lanes(lane16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1));
     Ints raw[4];
     KVASIR_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -58,8 +55,8 @@ struct WeightsIQ4XS {
       a.q[2 * p] = _mm512_shuffle_i64x2(first, second, 0x88);
       a.q[2 * p + 1] = _mm512_shuffle_i64x2(first, second, 0xdd);
 #else
-      a.q[2 * p] = _mm256_permute2x128_si256(first, second, 0x20);
-      a.q[2 * p + 1] = _mm256_permute2x128_si256(first, second, 0x31);
+      a.q[2 * p] = low_lanes(first, second);
+      a.q[2 * p + 1] = high_lanes(first, second);
 #endif
     }
     a.sums = mul16(sums_of_32(x), all16(-8));
@@ -103,6 +100,16 @@ struct WeightsIQ4XS {
       const Ints bytes = load(block + 8 + p.value * kVectorBytes);
       const Ints low = shuffle8(iq4_values(), bit_and(bytes, all8(0x0f)));
       const Ints high = shuffle8(iq4_values(), bit_and(shift_right16<4>(bytes), all8(0x0f)));
+#if defined(__aarch64__)
+      const Ints lane_scales = {repeat32<2 * p.value>(s16(scales.low)),
+                                repeat32<2 * p.value + 1>(s16(scales.low))};
+      KVASIR_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        const Ints dots =
+            add_dots(dot_s8_s8(low, x[c].q[2 * p.value]), high, x[c].q[2 * p.value + 1]);
+        sums[c] = add_products32(sums[c], dots, lane_scales);
+      }
+#else
       const Ints lane_scales = shuffle8(scales, scale_index<p.value>());
       KVASIR_UNROLL
       for (int c = 0; c < kColumns; ++c) {
@@ -111,12 +118,13 @@ struct WeightsIQ4XS {
         sums[c] = add_products_s16(sums[c], multiply_pairs_s8(high, x[c].q[2 * p.value + 1]),
                                    lane_scales);
       }
+#endif
     });
 #endif
   }
 
  private:
-#if !defined(__AVX512VNNI__)
+#if !defined(__AVX512VNNI__) && !defined(__aarch64__)
   // Lane j: the bytes of scale kLanes * p + j, over and over.
   template <int p>
   KVASIR_INLINE static Ints scale_index() {

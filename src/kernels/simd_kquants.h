@@ -54,24 +54,26 @@ KVASIR_INLINE void load_by_nibble(const BlockQ8K& x, Ints* q) {
 
 // Eight sums of 32 values, in every lane.
 KVASIR_INLINE Ints sums_of_32(const BlockQ8K& x) {
-  return all_lanes(_mm_hadd_epi16(load128(x.sums), load128(x.sums + 8)));
+  return all_lanes(add_neighbours16(load128(x.sums), load128(x.sums + 8)));
 }
 
 // The even sums of 16 in the low half, the odd ones in the high half.
-KVASIR_INLINE __m256i sums_even_odd(const BlockQ8K& x) {
-  const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-  return _mm256_permute4x64_epi64(
-      _mm256_shuffle_epi8(load256(x.sums), _mm256_broadcastsi128_si256(order)), 0xd8);
+KVASIR_INLINE TwoLanes sums_even_odd(const BlockQ8K& x) {
+  return even_odd16(load256(x.sums));
 }
 
 // --- Sixteen signed 8-bit scales, one per 16 values, as 16-bit elements.
 //
-// AVX-512: in order, twice, since a word permutation picks any of them. AVX2: even ones in the low
-// lane, odd ones in the high lane, so that a shuffle within lanes does.
+// AVX-512: in order, twice, since a word permutation picks any of them. AVX2 and NEON: even ones in
+// the low lane, odd ones in the high lane, so that a shuffle within lanes does.
 KVASIR_INLINE Ints widen_scales16(const void* scales) {
 #if defined(__AVX512F__)
   const __m256i wide = _mm256_cvtepi8_epi16(load128(scales));
   return _mm512_broadcast_i64x4(wide);
+#elif defined(__aarch64__)
+  const int8x16_t all = s8(load128(scales));
+  return {lane(vmovl_s8(vget_low_s8(vuzp1q_s8(all, all)))),
+          lane(vmovl_s8(vget_low_s8(vuzp2q_s8(all, all))))};
 #else
   const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
   return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(load128(scales), order));
@@ -99,7 +101,8 @@ KVASIR_INLINE Ints scaled_sums16(const BlockQ8K& x) {
   return mul16(sums, all16(-factor / 2));
 }
 
-// --- Which scale goes with which 16-bit element in dot product i of add_scaled_dots().
+// --- Which scale goes with which element in dot product i of add_scaled_dots(): of 16 bits, with
+// NEON of 32 bits.
 
 #if defined(__AVX512F__)
 // `group_of(vector, lane)`: the group that a lane of an unpacked vector belongs to.
@@ -119,18 +122,27 @@ KVASIR_INLINE Ints scale_index(GroupOf group_of) {
 }
 #endif
 
-// Of a block in natural order: groups 2i and 2i + 1 in vector i with AVX2, 4i to 4i + 3 with
-// AVX-512, one per lane.
+// Of a block in natural order: groups 2i and 2i + 1 in vector i with AVX2 and NEON, 4i to 4i + 3
+// with AVX-512, one per lane.
 template <int i>
 KVASIR_INLINE Ints scales16_natural(Ints scales) {
 #if defined(__AVX512F__)
   return _mm512_permutexvar_epi16(
       scale_index<i>([](int vector, int lane) { return 4 * vector + lane; }), scales);
+#elif defined(__aarch64__)
+  return {repeat32<i>(s16(scales.low)), repeat32<i>(s16(scales.high))};
 #else
   return shuffle8(scales, all16((2 * i + 1) << 8 | 2 * i));
 #endif
 }
-// Eight scales per block, bytes 0..7 of every lane, in Q4_K's order.
+// Eight scales per block, bytes 0..7 of every lane, in Q4_K's order. Without AVX-512 each belongs
+// to a whole vector.
+#if defined(__aarch64__)
+template <int i>
+KVASIR_INLINE Lane scales8_by_nibble(Ints scales) {
+  return repeat32<i>(vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(scales.low))));
+}
+#else
 template <int i>
 KVASIR_INLINE Ints scales8_by_nibble(Ints scales) {
   constexpr int kZero = 0x80 << 8;  // clears the upper byte of each 16-bit element
@@ -142,6 +154,7 @@ KVASIR_INLINE Ints scales8_by_nibble(Ints scales) {
   return shuffle8(scales, all16(kZero | i));
 #endif
 }
+#endif
 
 // Calls f with Index<0>{} ... Index<n - 1>{}: a loop whose counter is a constant.
 template <int i>
@@ -156,10 +169,10 @@ KVASIR_INLINE void for_each_index(F&& f) {
   }
 }
 
-// sums[c] += weights . q of column c, with the 16-bit scales that `scales_of` gives for dot product
-// i. With VNNI that is the sums of four products in two vectors, packed to 16 bits: they fit if
-// weights are at most 63. Otherwise it is pairs of products in one vector: they fit if weights are
-// at most 128.
+// sums[c] += weights . q of column c, with the scales that `scales_of` gives for dot product i.
+// With NEON that is the sums of four products, in 32 bits. With VNNI it is the sums of four
+// products in two vectors, packed to 16 bits: they fit if weights are at most 63. Otherwise it is
+// pairs of products in one vector: they fit if weights are at most 128.
 template <int kColumns, typename ScalesOf>
 KVASIR_INLINE void add_scaled_dots(const Ints* weights, const ActivationK* x, ScalesOf scales_of,
                                    Ints* sums) {
@@ -169,17 +182,20 @@ KVASIR_INLINE void add_scaled_dots(const Ints* weights, const ActivationK* x, Sc
   constexpr int kDots = kVectors;
 #endif
   for_each_index<kDots>([&](auto i) __attribute__((always_inline)) {
-    const Ints scales = scales_of(i);
+    const auto scales = scales_of(i);
     KVASIR_UNROLL
     for (int c = 0; c < kColumns; ++c) {
 #if defined(__AVX512VNNI__)
       constexpr int k = 2 * i.value;
       const Ints dots = _mm512_packs_epi32(dot_u8_s8(weights[k], x[c].q[k]),
                                            dot_u8_s8(weights[k + 1], x[c].q[k + 1]));
+      sums[c] = add_products_s16(sums[c], dots, scales);
+#elif defined(__aarch64__)
+      sums[c] = add_scaled(sums[c], weights[i.value], x[c].q[i.value], scales);
 #else
       const Ints dots = multiply_pairs_u8_s8(weights[i.value], x[c].q[i.value]);
-#endif
       sums[c] = add_products_s16(sums[c], dots, scales);
+#endif
     }
   });
 }
@@ -205,11 +221,11 @@ struct ScalesAndMinimums {
     // s[b] & 63 for b < 4; otherwise 4 bits of s[b + 4] and, on top, the upper 2 bits of s[b - 4];
     // the minimums alike, from s[b + 4], s[b + 4] >> 4 and s[b].
     const Ints low_bytes =
-        all_lanes(_mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
-    const Ints low_shifts = all_lanes(_mm_setr_epi32(0, 0, 0, 4));
-    const Ints low_mask = all_lanes(_mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+        all_lanes(lane8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15));
+    const Ints low_shifts = all_lanes(lane32(0, 0, 0, 4));
+    const Ints low_mask = all_lanes(lane32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
     const Ints high_bytes =
-        all_lanes(_mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
+        all_lanes(lane8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1, -1, -1, 8, 9, 10, 11));
     Ints raw[4];
     KVASIR_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -225,7 +241,7 @@ struct ScalesAndMinimums {
 
   KVASIR_INLINE static Ints minimum_sums(const Heads& heads, const ActivationK& x) {
     const Ints widen =
-        all_lanes(_mm_setr_epi8(8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
+        all_lanes(lane8(8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
     Ints parts[4];
     KVASIR_UNROLL
     for (int i = 0; i < 4; ++i) {

@@ -47,11 +47,11 @@ struct WeightsQ3K {
   KVASIR_INLINE static void read_heads(const uint8_t* const* rows, size_t offset, Heads& heads) {
     // The last 16 bytes of the block: 2 of the bit pairs, s[0..11], d. Scale j has 4 bits in
     // s[j % 8] and 2 in s[8 + j % 4].
-    const Ints low_bytes = all_lanes(_mm_setr_epi8(2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
-    const Ints low_shifts = all_lanes(_mm_set_epi64x(4, 0));
+    const Ints low_bytes = all_lanes(lane8(2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
+    const Ints low_shifts = all_lanes(lane64(0, 4));
     const Ints high_bytes =
-        all_lanes(_mm_setr_epi8(10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13));
-    const Ints high_shifts = all_lanes(_mm_setr_epi32(0, 2, 4, 6));
+        all_lanes(lane8(10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13));
+    const Ints high_shifts = all_lanes(lane32(0, 2, 4, 6));
     Ints raw[4];
     KVASIR_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -134,9 +134,9 @@ struct WeightsQ2K {
   KVASIR_INLINE static ActivationK prepare(const BlockQ8K& x) {
     ActivationK a;
     load_by_bit_pair(x, a.q);
-    const __m256i sums = sums_even_odd(x);
-    a.sums = all_lanes(_mm256_castsi256_si128(sums));
-    a.sums_odd = all_lanes(_mm256_extracti128_si256(sums, 1));
+    const TwoLanes sums = sums_even_odd(x);
+    a.sums = all_lanes(low_lane(sums));
+    a.sums_odd = all_lanes(high_lane(sums));
     a.d = x.d;
     return a;
   }

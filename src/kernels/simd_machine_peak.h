@@ -32,7 +32,25 @@ uint64_t read_vectors(const std::byte* bytes, size_t n) {
 // Multiplications and additions of one int8 dot product instruction.
 constexpr uint64_t kOperationsPerVector = 2 * sizeof(Ints);
 
-#if defined(__AVX512VNNI__)
+#if defined(__ARM_FEATURE_DOTPROD)
+
+constexpr std::string_view kInstruction = "sdot v.4s";
+constexpr size_t kPeakChains = 8;  // of two registers; 4 cycles of latency, at most 4 a cycle
+
+KVASIR_INLINE Ints next_in_chain(Ints chain, Ints factor) {
+  return add_dots(chain, factor, factor);
+}
+
+#elif defined(__aarch64__)
+
+constexpr std::string_view kInstruction = "smull v.8h, smlal2 v.8h, sadalp v.4s";
+constexpr size_t kPeakChains = 8;  // of two registers, and two more for the products of each
+
+KVASIR_INLINE Ints next_in_chain(Ints chain, Ints factor) {
+  return add_dots(chain, chain, factor);
+}
+
+#elif defined(__AVX512VNNI__)
 
 constexpr std::string_view kInstruction = "vpdpbusd zmm";
 constexpr size_t kPeakChains = 12;  // 5 cycles of latency, at most 2 a cycle

@@ -33,7 +33,7 @@ KVASIR_INLINE void scores_of_rows(const float* q, const uint8_t* k, size_t k_str
         sums[r] = sums[r] + q16 * Row::first(rows + r * k_stride + n_whole * Row::kBytes, rest);
       }
     }
-    _mm_storeu_ps(scores + t, _mm_mul_ps(fold_four(sums), _mm_set1_ps(c)));
+    store4(scores + t, fold_four(sums) * all4(c));
   }
   for (; t < n; ++t) {
     const uint8_t* row = k + t * k_stride;
@@ -155,7 +155,7 @@ KVASIR_INLINE void delta_columns(float* state, const float* q, const float* k, c
   static_assert(kColumns == 1 || kColumns == 4);
   const auto folded = [](const F32x16* sums, float* result) __attribute__((always_inline)) {
     if constexpr (kColumns == 4) {
-      _mm_storeu_ps(result, fold_four(sums));
+      store4(result, fold_four(sums));
     } else {
       result[0] = fold(sums[0]);
     }

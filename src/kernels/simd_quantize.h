@@ -12,10 +12,6 @@ inline constexpr int kInfinityBits = 0x7f800000;
 // Blocks below 2^-100 count as zero.
 inline constexpr int kSmallestBlockBits = (127 - 100) << 23;
 
-KVASIR_INLINE float float_of_bits(int bits) {
-  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(bits)));
-}
-
 KVASIR_INLINE int largest_magnitude_bits(const float* x, size_t n) {
   I32x16 largest16 = magnitude_bits(splat(0.0F));
   for_each_16(
@@ -41,6 +37,12 @@ KVASIR_INLINE void sum_groups_of_16(const int8_t* q, int16_t* sums) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i in_order = _mm512_permutexvar_epi32(order, four_vectors(q));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm512_cvtepi32_epi16(in_order));
+#elif defined(__aarch64__)
+  const Ints a = four_vectors(q);
+  const Ints b = four_vectors(q + 128);
+  // The lower halves of 32-bit elements, then the lanes in turn.
+  vst2q_s16(sums,
+            int16x8x2_t{vuzp1q_s16(s16(a.low), s16(b.low)), vuzp1q_s16(s16(a.high), s16(b.high))});
 #else
   const __m256i words = _mm256_packs_epi32(four_vectors(q), four_vectors(q + 128));
   const __m128i even = _mm256_castsi256_si128(words);
@@ -89,9 +91,7 @@ bool quantize_q8_0_row(const float* x, size_t n, BlockQ8_0* out) {
       continue;
     }
     const float d = float_of_bits(bits) / 127.0F;
-    const __m128i half = _mm_cvtps_ph(_mm_set_ss(d), _MM_FROUND_TO_NEAREST_INT);
-    if ((_mm_cvtsi128_si32(half) & 0x7fff) == 0x7c00) return false;
-    block.d = _mm_cvtss_f32(_mm_cvtph_ps(half));
+    if (!round_to_f16(d, block.d)) return false;
     const F32x16 inverse = splat(1.0F / d);
     const I32x16 q_first = round_to_even(first * inverse);
     const I32x16 q_second = round_to_even(second * inverse);
@@ -103,12 +103,10 @@ bool quantize_q8_0_row(const float* x, size_t n, BlockQ8_0* out) {
 }
 
 bool f16_from_f32_row(const float* x, size_t n, uint16_t* out) {
-  __m256i exponents = _mm256_setzero_si256();  // those that are all ones
+  NonFiniteF16 non_finite;
   const auto convert = [&](F32x16 v, uint16_t * p) __attribute__((always_inline)) {
     store16_f16(p, v);
-    const __m256i mask = _mm256_set1_epi16(0x7c00);
-    exponents =
-        _mm256_or_si256(exponents, _mm256_cmpeq_epi16(_mm256_and_si256(load256(p), mask), mask));
+    non_finite.look_at_16(p);
   };
   size_t i = 0;
   for (; i + 16 <= n; i += 16) convert(load16(x + i), out + i);
@@ -117,7 +115,7 @@ bool f16_from_f32_row(const float* x, size_t n, uint16_t* out) {
     convert(load16_first(x + i, n - i), values);
     __builtin_memcpy(out + i, values, 2 * (n - i));
   }
-  return _mm256_testz_si256(exponents, exponents) != 0;
+  return !non_finite.found();
 }
 
 void f32_from_f16_row(const uint16_t* x, size_t n, float* out) {

@@ -18,6 +18,7 @@
 #include "kernels/bit_cast.h"
 #include "kernels/canonical_math.h"
 #include "kernels/cpu.h"
+#include "kernels/neon.h"
 #include "kernels/test_blocks.h"
 
 namespace kvasir::kernels {
@@ -57,6 +58,8 @@ class IsaEquality : public testing::Test {
     }
 #if defined(__x86_64__)
     if (has_avx512_vnni()) tables_.push_back(avx512_without_vnni());  // not in use where VNNI is
+#elif defined(__aarch64__)
+    if (has_neon_dotprod()) tables_.push_back(neon_without_dotprod());
 #endif
     if (tables_.empty()) GTEST_SKIP() << "this machine only has the scalar table";
     std::cout << "KVASIR_TEST_SEED=" << seed_ << "\n";
