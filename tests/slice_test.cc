@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/test_data.h"
+#include "base/test_folder.h"
 #include "engine/engine.h"
 #include "expert/held_experts.h"
 #include "gguf/manifest_check.h"
@@ -110,7 +111,7 @@ class SliceTest : public testing::Test {
     return folder_.path("m.gguf");
   }
 
-  gguf::TestFolder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(SliceTest, TheBundledModelsExpertsComputeTheSame) {
