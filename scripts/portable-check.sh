@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Cross-builds the portable set for AArch64 and WebAssembly and runs the arithmetic there: the hash over
 # every kernel's results must be the one this machine computes. The tests of the kernels run for AArch64,
-# too, on a processor with and one without the dot-product extension; KVASIR_TEST_ROWS sets how long.
+# too, on a processor with and one without the dot-product extension; KVASIR_TEST_ROWS
+# sets how many rows of weights per type (2,000).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -16,7 +17,9 @@ status=0
 for preset in aarch64 wasm; do
   cmake --preset "$preset" >"build-$preset.log" 2>&1 || { cat "build-$preset.log"; exit 1; }
   rm -f "build-$preset.log"
-  cmake --build "build-$preset" -j "$jobs" >"build-$preset/build.log" 2>&1 ||
+  targets=(kvasir_expert kvasir_wire arithmetic_hash)
+  [ "$preset" = wasm ] || targets+=(kernels_test)
+  cmake --build "build-$preset" -j "$jobs" --target "${targets[@]}" >"build-$preset/build.log" 2>&1 ||
     { tail -n 60 "build-$preset/build.log"; exit 1; }
   case $preset in
     aarch64) result=$(qemu-aarch64-static build-aarch64/tests/arithmetic_hash) ;;
@@ -28,14 +31,15 @@ for preset in aarch64 wasm; do
   [ "$result" = "$native" ] || { echo "error: $preset computes other bits" >&2; status=1; }
 done
 
-# Emulated instructions are slow: as few rows as still meet every kind of row.
-export KVASIR_TEST_ROWS=${KVASIR_TEST_ROWS:-300}
 for cpu in cortex-a76 cortex-a72; do  # with the extension, and without
   export QEMU_CPU=$cpu
   result=$(qemu-aarch64-static build-aarch64/tests/arithmetic_hash)
   printf '%-12s %s\n' "$cpu" "$result"
   [ "$result" = "$native" ] || { echo "error: $cpu computes other bits" >&2; status=1; }
-  if ! qemu-aarch64-static build-aarch64/tests/kernels_test >"build-aarch64/$cpu.log" 2>&1; then
+  # What is no vector code is tested once.
+  case $cpu in cortex-a76) filter='*' ;; *) filter='-CanonicalMath.*' ;; esac
+  if ! qemu-aarch64-static build-aarch64/tests/kernels_test --gtest_filter="$filter" \
+    >"build-aarch64/$cpu.log" 2>&1; then
     grep -E '^\[  FAILED|Failure|KVASIR_TEST_SEED' "build-aarch64/$cpu.log" | tail -n 60
     status=1
   fi
