@@ -79,7 +79,7 @@ uint64_t bytes_of_expert(const LayerExperts& weights) {
 
 }  // namespace
 
-Result<void> HeldExperts::add(std::shared_ptr<const gguf::SliceFile> file) {
+Result<void> HeldExperts::add(const std::shared_ptr<const gguf::SliceFile>& file) {
   const gguf::Slice& slice = file->slice();
   const ModelFacts facts{slice.source, slice.n_embd, slice.n_experts, slice.group_size};
   auto checked = check_model(facts);
@@ -159,7 +159,7 @@ Result<void> HeldExperts::check_range(uint32_t layer, const HeldRange& range) co
 }
 
 void HeldExperts::take(const ModelFacts& facts,
-                       std::vector<std::pair<uint32_t, HeldRange>> ranges) {
+                       std::vector<std::pair<uint32_t, HeldRange>>&& ranges) {
   model_hash_ = facts.hash;
   n_embd_ = facts.n_embd;
   n_experts_ = facts.n_experts;

@@ -32,7 +32,7 @@ class HeldExperts {
   // Everything of a slice, or nothing if it fails: kInvalid for another model than that of what is
   // held, for experts that are held already, or for types and shapes that differ within a layer;
   // kUnsupported for a type that no kernel computes.
-  Result<void> add(std::shared_ptr<const gguf::SliceFile> slice);
+  Result<void> add(const std::shared_ptr<const gguf::SliceFile>& slice);
 
   // One unit without a wrapper: its ranges in the manifest's order (gate, up, down, or gate_up,
   // down), each of the manifest's size, at addresses that are multiples of 8. `owner` keeps them.
@@ -67,7 +67,7 @@ class HeldExperts {
   };
   Result<void> check_model(const ModelFacts& facts) const;
   Result<void> check_range(uint32_t layer, const HeldRange& range) const;
-  void take(const ModelFacts& facts, std::vector<std::pair<uint32_t, HeldRange>> ranges);
+  void take(const ModelFacts& facts, std::vector<std::pair<uint32_t, HeldRange>>&& ranges);
 
   std::string model_hash_;
   uint32_t n_embd_ = 0;

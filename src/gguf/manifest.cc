@@ -204,6 +204,7 @@ Result<void> check_tensors(const std::vector<ManifestEntry>& entries, const Expe
 
 Result<void> check_overlaps(const std::vector<ManifestEntry>& entries) {
   std::vector<const ManifestEntry*> sorted;
+  sorted.reserve(entries.size());
   for (const ManifestEntry& entry : entries) sorted.push_back(&entry);
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
     return std::pair(a->part, a->offset) < std::pair(b->part, b->offset);

@@ -56,7 +56,7 @@ Result<void> read_layers(const Metadata& metadata, Slice& slice) {
 
 Result<SliceMatrix> read_matrix(const TensorInfo& tensor, ExpertRole role, ExpertRange experts,
                                 ByteSpan file) {
-  constexpr uint64_t kRowsMax = 2 * 65'536;
+  constexpr uint64_t kRowsMax = 131'072;  // gate and up, each of the largest width
   if (tensor.n_dims != 3 || tensor.dims[2] != experts.count())
     return Error::corrupt("tensor '{}': must hold {} experts", printable(tensor.name),
                           experts.count());
