@@ -132,6 +132,15 @@ TEST(Messages, HelloFitsTheFirstMessageAtItsLongest) {
   EXPECT_TRUE(decode_hello(Role::kWorker, body));
 }
 
+TEST(Messages, HelloHasEightFingerprintsAtMost) {
+  Hello hello = sample_hello();
+  hello.fingerprints.resize(kFingerprintsMax);
+  Bytes body = encode_hello(hello);
+  body.insert(body.begin() + 92, 32, std::byte{1});
+  store_le(body.data() + 6, uint8_t{kFingerprintsMax + 1});
+  EXPECT_FALSE(decode_hello(Role::kWorker, body));
+}
+
 TEST(Messages, AWorkerSaysWhatItCanDo) {
   auto refused = [](auto change, Role role = Role::kWorker) {
     Hello hello = sample_hello();

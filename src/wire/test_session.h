@@ -45,14 +45,19 @@ class ToyTagger final : public FrameTagger {
 
 class ToyCrypto final : public SessionCrypto {
  public:
-  ToyCrypto(uint8_t node, Toy toy) : toy_(toy) {
+  ToyCrypto(uint8_t node, Toy toy) : ToyCrypto(node, toy, node) {}
+  // Says that it is `node` and has the key of `signer`.
+  ToyCrypto(uint8_t node, Toy toy, uint8_t signer) : toy_(toy) {
     key_.fill(std::byte{node});
+    signing_key_.fill(std::byte{signer});
     ephemeral_.fill(std::byte{static_cast<uint8_t>(node ^ 0xA5)});
   }
   const Key& node_key() const override { return key_; }
   const Key& ephemeral() const override { return ephemeral_; }
   Key random_nonce() override { return toy_hash<32>(7, {key_}); }
-  Signature sign(ByteSpan message) const override { return toy_hash<64>(1, {key_, message}); }
+  Signature sign(ByteSpan message) const override {
+    return toy_hash<64>(1, {signing_key_, message});
+  }
   bool verify(const Key& node_key, ByteSpan message, const Signature& signature) const override {
     return toy_ == Toy::kBelievesAll || signature == toy_hash<64>(1, {node_key, message});
   }
@@ -69,7 +74,7 @@ class ToyCrypto final : public SessionCrypto {
 
  private:
   Toy toy_;
-  Key key_{}, ephemeral_{};
+  Key key_{}, signing_key_{}, ephemeral_{};
 };
 
 inline Fingerprint test_fingerprint(uint8_t value) {
