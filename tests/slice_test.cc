@@ -7,11 +7,11 @@
 #include <random>
 
 #include "base/test_data.h"
+#include "base/test_folder.h"
 #include "engine/engine.h"
 #include "expert/held_experts.h"
 #include "gguf/manifest_check.h"
 #include "gguf/slice_writer.h"
-#include "gguf/test_file.h"
 #include "model/model_manifest.h"
 #include "model/synthesis.h"
 
@@ -110,7 +110,7 @@ class SliceTest : public testing::Test {
     return folder_.path("m.gguf");
   }
 
-  gguf::TestFolder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(SliceTest, TheBundledModelsExpertsComputeTheSame) {

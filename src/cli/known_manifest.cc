@@ -38,7 +38,7 @@ Result<std::optional<KnownManifest>> known_manifest(const model::Model& model,
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (auto kept = cache.keep(*model.file, *made); !kept)
     fmt::print(stderr, "note:  the hashes are not remembered: {}\n",
-               without_control_characters(kept.error().message));
+               on_one_line(kept.error().message));
   return std::optional(KnownManifest{
       std::move(*made), fmt::format("hashed now, {} in {:.1f} s",
                                     bytes_text(model.file->tensor_bytes()), seconds.count())});

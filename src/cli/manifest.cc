@@ -15,8 +15,7 @@ namespace {
 Result<void> report_checked(const std::string& path, const std::string& what,
                             const gguf::Manifest& manifest) {
   return Output::standard().write(fmt::format("{}: {} as in the manifest of model {}\n",
-                                              without_control_characters(path), what,
-                                              manifest.model_hash()));
+                                              on_one_line(path), what, manifest.model_hash()));
 }
 
 // Entries of the same tensors and units, in the same order.

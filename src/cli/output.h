@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "gguf/writer.h"  // OutputFile
+#include "base/output_file.h"
 
 namespace kvasir::cli {
 
@@ -24,11 +24,11 @@ class Output {
   Result<void> close();
 
  private:
-  Output(std::string name, std::optional<gguf::OutputFile> file)
+  Output(std::string name, std::optional<OutputFile> file)
       : name_(std::move(name)), file_(std::move(file)) {}
 
   std::string name_;
-  std::optional<gguf::OutputFile> file_;  // none: standard output
+  std::optional<OutputFile> file_;  // none: standard output
 };
 
 // kInvalid if writing to `path` would take the place of one of the inputs: a slip of the hand that

@@ -52,11 +52,11 @@ Result<void> report(const std::string& path, const KnownManifest& known,
   const uint32_t group_size = known.manifest.shape().group_size;
   const uint32_t n_groups = (request.experts.count() + group_size - 1) / group_size;
   return Output::standard().write(fmt::format(
-      "{}: experts {}-{} of {} {}: {} in {}, {}\nmodel {}\nhashes checked: {}\n",
-      without_control_characters(path), request.experts.begin, request.experts.end - 1,
-      n_layers == 1 ? "layer" : "layers", ranges_text(request.layers),
-      counted(n_layers * request.experts.count(), "expert"), counted(n_layers * n_groups, "unit"),
-      bytes_text(bytes), known.manifest.model_hash(), without_control_characters(known.how)));
+      "{}: experts {}-{} of {} {}: {} in {}, {}\nmodel {}\nhashes checked: {}\n", on_one_line(path),
+      request.experts.begin, request.experts.end - 1, n_layers == 1 ? "layer" : "layers",
+      ranges_text(request.layers), counted(n_layers * request.experts.count(), "expert"),
+      counted(n_layers * n_groups, "unit"), bytes_text(bytes), known.manifest.model_hash(),
+      on_one_line(known.how)));
 }
 
 }  // namespace
@@ -87,8 +87,7 @@ Result<int> slice(const SliceOptions& options) {
                gguf::write_slice(*model.file, known->manifest, request, options.output, watch));
   }
   if (!done) {
-    fmt::print(stderr, "note:  interrupted; {} was not written\n",
-               without_control_characters(options.output));
+    fmt::print(stderr, "note:  interrupted; {} was not written\n", on_one_line(options.output));
     return kInterrupted;
   }
   KVASIR_TRY_VOID(report(options.output, *known, request));

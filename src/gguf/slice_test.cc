@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "base/test_folder.h"
 #include "gguf/test_file.h"
 #include "gguf/writer.h"
 
@@ -48,10 +49,11 @@ struct Pieces {
     writer.add_u32s(kSliceCountKey, count);
     writer.add_u32(kGroupSizeKey, group_size);
     for (const Tensor& tensor : tensors) writer.add_tensor(tensor.name, tensor.type, tensor.dims);
-    return writer.write_to_memory(
-        [&](const Writer::Planned& planned, uint64_t offset, std::span<std::byte> out) {
-          for (std::byte& byte : out) byte = static_cast<std::byte>(planned.offset + 7 * offset++);
-        });
+    return writer.write_to_memory([&](const Writer::Planned& planned, uint64_t offset,
+                                      std::span<std::byte> out) -> Result<void> {
+      for (std::byte& byte : out) byte = static_cast<std::byte>(planned.offset + 7 * offset++);
+      return {};
+    });
   }
 };
 

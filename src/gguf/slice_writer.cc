@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/output_file.h"
 #include "base/sha256.h"
 #include "gguf/file_range.h"
 #include "gguf/manifest_check.h"

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/output_file.h"
 #include "base/sha256.h"
 #include "gguf/manifest_check.h"
-#include "gguf/writer.h"
 #include "model/file_state.h"
 
 namespace kvasir::model {
@@ -79,7 +79,7 @@ Result<void> ManifestCache::keep(const gguf::ModelFile& file,
   std::filesystem::create_directories(folder_, error);
   if (error) return Error::io("{}: cannot make this folder: {}", folder_, error.message());
   const std::string text = states_text(states) + manifest.text();
-  KVASIR_TRY(auto out, gguf::OutputFile::create(path));
+  KVASIR_TRY(auto out, OutputFile::create(path));
   KVASIR_TRY_VOID(out.write(bytes_of(text)));
   KVASIR_TRY_VOID(out.write(bytes_of(hash_line(text))));
   return out.finish();

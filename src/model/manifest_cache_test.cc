@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "gguf/test_file.h"
+#include "base/test_folder.h"
 #include "model/model_manifest.h"
 #include "model/test_model.h"
 
@@ -36,7 +36,7 @@ class Cache : public testing::Test {
     std::ofstream(cache_.path_for(*file_).value(), std::ios::binary) << text;
   }
 
-  gguf::TestFolder folder_;
+  TestFolder folder_;
   ManifestCache cache_{folder_.path("cache/kvasir")};
   std::shared_ptr<const gguf::ModelFile> file_;
   std::optional<gguf::Manifest> manifest_;

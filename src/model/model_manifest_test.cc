@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/sha256.h"
+#include "base/test_folder.h"
 #include "gguf/manifest_check.h"
 #include "gguf/slice.h"
 #include "gguf/slice_writer.h"
-#include "gguf/test_file.h"
 #include "model/test_model.h"
 
 namespace kvasir::model {
@@ -145,7 +145,7 @@ TEST(ModelManifest, HashChangesWithEveryTensor) {
 TEST(ModelManifest, HashIgnoresHowTheFileWasSplit) {
   const ModelPieces pieces = pieces_with_10_experts();
   const auto whole = pieces.open();
-  gguf::TestFolder folder;
+  TestFolder folder;
   const size_t n = whole->tensors().size() + 1;
   for (size_t part = 0; part < n; ++part) {
     gguf::Writer writer;
@@ -156,12 +156,13 @@ TEST(ModelManifest, HashIgnoresHowTheFileWasSplit) {
     writer.add_i32("split.tensors.count", static_cast<int32_t>(n - 1));
     const TensorPiece* piece = part == 0 ? nullptr : &pieces.tensors()[n - 1 - part];
     if (piece != nullptr) writer.add_tensor(piece->name, piece->type, piece->dims);
-    folder.write(
-        fmt::format("m-{:05}-of-{:05}.gguf", part + 1, n),
-        writer.write_to_memory([&](const auto&, uint64_t offset, std::span<std::byte> out) {
-          std::copy_n(piece->data.begin() + static_cast<ptrdiff_t>(offset), out.size(),
-                      out.begin());
-        }));
+    folder.write(fmt::format("m-{:05}-of-{:05}.gguf", part + 1, n),
+                 writer.write_to_memory(
+                     [&](const auto&, uint64_t offset, std::span<std::byte> out) -> Result<void> {
+                       std::copy_n(piece->data.begin() + static_cast<ptrdiff_t>(offset), out.size(),
+                                   out.begin());
+                       return {};
+                     }));
   }
   const auto split = open_file(folder.path(fmt::format("m-{:05}-of-{:05}.gguf", 1, n)));
   ASSERT_EQ(split->parts(), n);
@@ -273,7 +274,7 @@ TEST(ModelManifest, KnowsAnotherModelWithoutReadingWeights) {
 
 class SliceOfModel : public testing::Test {
  protected:
-  gguf::TestFolder folder_;
+  TestFolder folder_;
 };
 
 // Every expert of the slice against the model, byte for byte.
