@@ -12,7 +12,6 @@
 #include "expert/held_experts.h"
 #include "gguf/manifest_check.h"
 #include "gguf/slice_writer.h"
-#include "gguf/test_file.h"
 #include "model/model_manifest.h"
 #include "model/synthesis.h"
 

@@ -12,7 +12,6 @@
 #include "gguf/manifest_check.h"
 #include "gguf/slice.h"
 #include "gguf/slice_writer.h"
-#include "gguf/test_file.h"
 #include "model/test_model.h"
 
 namespace kvasir::model {
