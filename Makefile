@@ -55,7 +55,7 @@ fuzz: test-packages ## fuzz every parser, FUZZ_SECONDS each (default 600)
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: soak
-soak: build ## generate for SOAK_SECONDS (default 7200) and check that memory stays flat
+soak: build ## generate for SOAK_SECONDS (default 7200), half of it from the expert store, and check that memory stays flat
 	@scripts/soak.sh build/kvasir $(SOAK_SECONDS)
 
 .PHONY: lint

@@ -37,14 +37,7 @@ run_tests() {  # run_tests FOLDER [ctest arguments...]
 }
 
 release() { build release build && run_tests build; }
-# TODO(a full run under sanitizers has passed): the end-to-end tests belong here, too.
-asan() {
-  build asan-ubsan build-asan-ubsan base_test gguf_test kernels_test expert_test wire_test crypto_test \
-    model_test text_test \
-    engine_test measure_test cli_test include_direction_test wire_expert_test golden_test \
-    logits_hash_test &&
-    run_tests build-asan-ubsan -E '^end_to_end_test'
-}
+asan() { build asan-ubsan build-asan-ubsan && run_tests build-asan-ubsan; }
 tsan() {
   build tsan build-tsan base_test expert_test engine_test && run_tests build-tsan -R '^(base|expert|engine)_test\.'
 }

@@ -31,6 +31,7 @@ TEST_F(Cli, PrintsTokensAsJsonOrAsATable) {
               AllOf(HasSubstr("4095  control       \"<|im_end|>\""), HasSubstr("\"\\n\""),
                     HasSubstr(std::to_string(ids.size()) + " tokens")));
   EXPECT_EQ(output_of({"tokenize", "--json", "-p", ""}), "[]\n");
+  EXPECT_THAT(kvasir_run({"tokenize", "A fox"}).err, HasSubstr("a text itself goes after -p"));
 }
 
 TEST_F(Cli, MeasuresPerplexityWindowByWindow) {

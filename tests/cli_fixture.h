@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/test_folder.h"
 #include "process.h"
 
 namespace kvasir::testing {
@@ -60,15 +61,10 @@ inline void write_file(const std::string& path, const std::string& text) {
 // A folder of its own for each test.
 class Cli : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = std::filesystem::temp_directory_path() / "kvasir-cli-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string path(const std::string& name) const { return folder_.path(name); }
 
-  std::filesystem::path folder_;
+ private:
+  TestFolder folder_;
 };
 
 }  // namespace kvasir::testing

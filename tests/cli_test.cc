@@ -6,7 +6,9 @@ namespace kvasir::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr const char* kVerbs[] = {"generate", "chat",    "perplexity", "tokenize",
@@ -44,8 +46,10 @@ TEST_F(Cli, CallsAWrongCallAUsageError) {
   };
   const Case cases[] = {
       {{"genrate"}, "genrate"},
-      {{"generate", "--no-such-flag"}, "--no-such-flag"},
-      {{"generate", "extra"}, "extra"},
+      {{"generate", "--no-such-flag"}, "there is no flag '--no-such-flag'"},
+      {{"generate", "--promt", "x"}, "there is no flag '--promt'"},
+      {{"-p", "x"}, "there is no flag '-p'"},
+      {{"generate", "extra", "-n", "1"}, "'extra' is an argument too many"},
       {{"generate", "-p"}, "-p"},
       {{"generate", "-p", ""}, "prompt is empty"},
       {{"generate", "-p", "x", "-n", "-1"}, "'-1' is not a whole number"},
@@ -157,7 +161,19 @@ TEST_F(Cli, RefusesModelFilesThatAreNone) {
     EXPECT_THAT(result.err, AllOf(StartsWith("error: "), HasSubstr(name)));
     EXPECT_EQ(kvasir_run({"inspect", path(name)}).exit_code, 1) << name;
   }
-  EXPECT_EQ(kvasir_run({"inspect", folder_}).exit_code, 1);
+  EXPECT_EQ(kvasir_run({"inspect", path("")}).exit_code, 1);
+}
+
+// A name, of a file or in one, must not look like a line of ours.
+TEST_F(Cli, KeepsNamesOnTheirLine) {
+  const std::string name = path("a\nerror: b");
+  EXPECT_THAT(kvasir_run({"inspect", name}).err, EndsWith("a\\nerror: b: no such file\n"));
+  EXPECT_THAT(output_of({"synth", "--layers", "1", "-o", name}), Not(HasSubstr("\nerror")));
+  std::string bytes = file_text(name);
+  const size_t title = bytes.find("synthetic");
+  ASSERT_NE(title, std::string::npos);
+  write_file(path("title"), bytes.replace(title, 9, "a\nlayers "));
+  EXPECT_THAT(output_of({"inspect", path("title")}), HasSubstr("a\\nlayers "));
 }
 
 // The bundled model is found from where the program is: ../share/kvasir/models or ../models.
@@ -173,7 +189,8 @@ TEST_F(Cli, FindsTheBundledModelBesideItself) {
               AllOf(HasSubstr("no model was named"), HasSubstr("hint:  name one with -m")));
   for (const char* place : {"models", "share/kvasir/models"}) {
     std::filesystem::create_directories(path(place));
-    std::filesystem::create_symlink(kBundled, folder_ / place / "kvasir-tales-q4_k_m.gguf");
+    std::filesystem::create_symlink(kBundled,
+                                    path(place + std::string("/kvasir-tales-q4_k_m.gguf")));
     result = run_process(call, options);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(result.out, output_of({"generate", "-p", "A fox", "-n", "2"}));

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -24,12 +25,19 @@ struct MappingSlot {
 };
 std::array<MappingSlot, 64> mapping_slots;
 
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
 void remember(ByteSpan bytes, const std::string& path) {
   auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   for (MappingSlot& slot : mapping_slots) {
     uintptr_t free = 0;
     if (!slot.begin.compare_exchange_strong(free, begin)) continue;
-    std::strncpy(slot.path, path.c_str(), sizeof slot.path - 1);
+    // Shown as it is, by a handler that cannot do much.
+    const size_t shown = path.copy(slot.path, sizeof slot.path - 1);
+    std::replace_if(slot.path, slot.path + shown, is_control, '?');
+    slot.path[shown] = '\0';
     slot.end.store(begin + bytes.size());
     return;
   }

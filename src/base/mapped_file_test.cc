@@ -2,37 +2,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <vector>
+
+#include "base/test_folder.h"
 
 namespace kvasir {
 namespace {
 
 using testing::HasSubstr;
 
-// An empty folder per test.
 class MappedFileTest : public testing::Test {
  protected:
-  MappedFileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kvasir-XXXXXX").string();
-    KVASIR_CHECK(::mkdtemp(pattern.data()) != nullptr);
-    folder_ = pattern;
-  }
-  ~MappedFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const char* name) const { return folder_ + "/" + name; }
+  std::string path(const char* name) const { return folder_.path(name); }
   std::string write(const char* name, std::string_view text) const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
+    return folder_.write(name, bytes_of(text));
   }
 
  private:
-  std::string folder_;
+  TestFolder folder_;
 };
 
 TEST_F(MappedFileTest, ShowsTheBytesOfTheFile) {
@@ -119,6 +109,11 @@ TEST_F(MappedFileTest, TheTruncatedFileIsToldFromOthers) {
   ASSERT_TRUE(other.has_value());
   ASSERT_TRUE(MappedFile::open(write("gone", std::string(100'000, 'x'))).has_value());
   EXPECT_EXIT(read_behind_the_end(name), testing::ExitedWithCode(1), "error: [^:]*guilty: ");
+}
+
+TEST_F(MappedFileTest, TheNameOfATruncatedFileStaysOnItsLine) {
+  std::string name = write("a\nhint: \x1b[2J", std::string(100'000, 'x'));
+  EXPECT_EXIT(read_behind_the_end(name), testing::ExitedWithCode(1), "a.hint: .\\[2J: the file");
 }
 
 TEST_F(MappedFileTest, MoreMappingsThanTheReporterKnowsStillWork) {

@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "expert/local_expert_service.h"
 #include "kernels/machine_peak.h"
 
 namespace kvasir::cli {

@@ -100,9 +100,10 @@ Json run_json(const ModelRun& run, const measure::Fractions& part) {
 
 std::string bench_text(const BenchSubject& subject, const measure::Plan& plan,
                        const measure::Report& report) {
-  std::string text = without_control_characters(
-      fmt::format("{}: {}, {} of weights; kernels {}\n", subject.path, subject.model,
-                  bytes_text(subject.weight_bytes), subject.kernels));
+  std::string text =
+      on_one_line(fmt::format("{}: {}, {} of weights; kernels {}", subject.path, subject.model,
+                              bytes_text(subject.weight_bytes), subject.kernels)) +
+      "\n";
   for (const MachineRange& range : report.machine) {
     text += fmt::format(
         "machine, {}: reads {}{}, int8 {} ({})\n", counted(range.threads, "thread"),

@@ -152,7 +152,8 @@ class Repl {
     if (!answer) {
       // Somebody at a terminal can mend that; a script cannot.
       if (answer.error().kind != ErrorKind::kLimit || !terminal_) return std::move(answer.error());
-      say(fmt::format("error: {}\nhint:  {}\n", answer.error().message, answer.error().hint));
+      say(fmt::format("error: {}\nhint:  {}\n", on_one_line(answer.error().message),
+                      on_one_line(answer.error().hint)));
       return {};
     }
     if (!at_line_start) KVASIR_TRY_VOID(output_.write("\n"));

@@ -64,9 +64,8 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
 }
 
 void print_error(const Error& error) {
-  fmt::print(stderr, "error: {}\n", without_control_characters(error.message));
-  if (!error.hint.empty())
-    fmt::print(stderr, "hint:  {}\n", without_control_characters(error.hint));
+  fmt::print(stderr, "error: {}\n", on_one_line(error.message));
+  if (!error.hint.empty()) fmt::print(stderr, "hint:  {}\n", on_one_line(error.hint));
 }
 
 int report(const Error& error) {
@@ -89,6 +88,15 @@ std::string repeated_flag(const CLI::App& app) {
       if (flag->get_items_expected_max() == 1 && flag->count() > 1) return flag->get_name();
   }
   return "";
+}
+
+// The library lists them back to front, and the value of an unknown flag like a mistake of its own.
+std::string unexpected_text(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  for (const std::string& word : words)
+    if (word.size() > 1 && word.front() == '-') return fmt::format("there is no flag '{}'", word);
+  return words.empty() ? "an argument too many"
+                       : fmt::format("'{}' is an argument too many", words.front());
 }
 
 std::vector<std::string> verb_names(const CLI::App& app) {
@@ -138,6 +146,8 @@ int parse_and_run(int argc, char** argv) {
     return print_to_stdout(app.help());
   } catch (const CLI::CallForVersion&) {
     return print_to_stdout(version_text() + "\n");
+  } catch (const CLI::ExtrasError&) {
+    return usage_error(app, unexpected_text(app));
   } catch (const CLI::ParseError& error) {
     const std::string repeated = repeated_flag(app);
     return usage_error(app, repeated.empty() ? error.what() : repeated + " was given twice");

@@ -156,6 +156,20 @@ void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& d
                                       {"f16", expert::OutputEncoding::kF16},
                                       {"q8", expert::OutputEncoding::kQ8}},
                                      "How outputs of experts travel (default: f32)");
+  add_parsed(verb, "--expert-ram", "auto|mapped|SIZE",
+             "Memory for routed experts, such as 4G; they are read when they are needed (default: "
+             "auto, what is left if the model does not fit; mapped: through the page cache)",
+             [&flags](const std::string& text) -> Result<void> {
+               if (text == "auto" || text == "mapped") {
+                 flags.expert_ram.kind =
+                     text == "auto" ? ExpertRam::Kind::kAuto : ExpertRam::Kind::kMapped;
+                 return {};
+               }
+               Result<uint64_t> bytes = parse_bytes(text);
+               if (!bytes) return Error::invalid("{}, nor auto or mapped", bytes.error().message);
+               flags.expert_ram = {ExpertRam::Kind::kStore, *bytes};
+               return {};
+             });
   verb.add_flag("--stats", flags.stats, "Print speed, memory and kernels on standard error");
 }
 

@@ -28,6 +28,25 @@ uint64_t peak_resident_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+double percent(uint64_t part, uint64_t all) {
+  return all == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(all);
+}
+
+std::string store_text(const expert::StoredExpertService& store) {
+  const expert::StoreCounters now = store.counters();
+  const double reading_seconds = static_cast<double>(now.reading_ns) * 1e-9;
+  return fmt::format(
+      "experts:  {} slots of {}, {} in use, {} evicted\n"
+      "          {:.1f} % found in memory ({} of {}); guessed {}, {:.0f} % of them right\n"
+      "          {} read by {}{} in {:.2f} s ({:.0f} MB/s), {:.2f} s of it waited for, {} failed\n",
+      now.slots, bytes_text(now.slot_bytes), now.experts_cached, now.evictions,
+      percent(now.hits, now.hits + now.misses), now.hits, now.hits + now.misses, now.guesses,
+      percent(now.guesses_right, now.guesses), bytes_text(now.bytes_read), store.read_method(),
+      store.reads_directly() ? "" : " through the page cache", reading_seconds,
+      reading_seconds == 0 ? 0.0 : static_cast<double>(now.bytes_read) / reading_seconds * 1e-6,
+      static_cast<double>(now.stall_ns) * 1e-9, now.reads_failed);
+}
+
 }  // namespace
 
 Result<LengthPlan> plan_length(uint64_t prompt_tokens, std::optional<uint64_t> asked,
@@ -175,11 +194,13 @@ void print_statistics(Session& session) {
   const engine::MemoryNeed& memory = session.memory();
   const engine::EngineOptions& options = session.options();
   fmt::print(stderr,
-             "memory:   {} at the peak; weights {} (mapped), keys and values {} for {}, "
-             "recurrent state {}, scratch {}\n",
+             "memory:   {} at the peak; weights {} ({}), keys and values {} for {}, recurrent "
+             "state {}, scratch {}\n",
              bytes_text(peak_resident_bytes()), bytes_text(memory.weights),
+             session.store() != nullptr ? "experts in a store, the rest mapped" : "mapped",
              bytes_text(memory.kv_cache), counted(session.context(), "token"),
              bytes_text(memory.recurrent), bytes_text(memory.scratch));
+  if (session.store() != nullptr) fmt::print(stderr, "{}", store_text(*session.store()));
   fmt::print(stderr,
              "kernels:  {}, {}, arithmetic version {}, kv type {}, output encoding {}, chunks "
              "of {}\n",

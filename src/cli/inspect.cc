@@ -55,11 +55,10 @@ Json to_json(const model::Inspection& facts) {
   return json;
 }
 
-// Texts of the file are shown with their control characters spelled out.
 class Page {
  public:
   void line(std::string_view name, std::string_view value) {
-    text_ += fmt::format("{:<20}{}\n", name, without_control_characters(value));
+    text_ += fmt::format("{:<20}{}\n", name, on_one_line(value));
   }
   const std::string& text() const { return text_; }
 

@@ -18,12 +18,20 @@ struct ModelFlags {
   std::string path;  // empty: $KVASIR_MODEL, else the bundled model
 };
 
+// Where routed experts are: kAuto decides between the other two.
+struct ExpertRam {
+  enum class Kind : uint8_t { kAuto, kMapped, kStore };
+  Kind kind = Kind::kAuto;
+  uint64_t bytes = 0;  // of a store
+};
+
 struct ComputeFlags {
   std::optional<uint64_t> threads;  // default: the processors this process may use
   std::optional<uint64_t> context;  // default: the verb's
   uint64_t chunk = 128;             // prompt rows per call
   kernels::KvType kv_type = kernels::KvType::kF16;
   expert::OutputEncoding encoding = expert::OutputEncoding::kF32;
+  ExpertRam expert_ram;
   bool stats = false;
 };
 

@@ -19,7 +19,7 @@ Output Output::standard() {
 
 Result<Output> Output::open(const std::string& path) {
   if (path == "-") return standard();
-  KVASIR_TRY(auto file, gguf::OutputFile::create(path));
+  KVASIR_TRY(auto file, OutputFile::create(path));
   return Output(path, std::move(file));
 }
 

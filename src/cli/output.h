@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "gguf/writer.h"  // OutputFile
+#include "base/output_file.h"
 
 namespace kvasir::cli {
 
@@ -23,11 +23,11 @@ class Output {
   Result<void> close();
 
  private:
-  Output(std::string name, std::optional<gguf::OutputFile> file)
+  Output(std::string name, std::optional<OutputFile> file)
       : name_(std::move(name)), file_(std::move(file)) {}
 
   std::string name_;
-  std::optional<gguf::OutputFile> file_;  // none: standard output
+  std::optional<OutputFile> file_;  // none: standard output
 };
 
 // The error of a write to a pipe whose reader has gone: reported by the exit code alone.

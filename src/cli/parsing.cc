@@ -1,5 +1,6 @@
 #include "cli/parsing.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -14,14 +15,30 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-bool is_control(unsigned char c) {
-  return c < 0x20 || c == 0x7f;
-}
-
 std::string hex_escapes(std::string_view bytes) {
   std::string escapes;
   for (char c : bytes) escapes += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return escapes;
+}
+
+// Characters that can be seen stay, with a backslash in front if they are among `special`.
+std::string escaped(std::string_view bytes, std::string_view special) {
+  std::string shown;
+  while (!bytes.empty()) {
+    const text::Utf8Prefix next = text::read_utf8(bytes);
+    const bool character = next.kind == text::Utf8Prefix::Kind::kCharacter;
+    if (character && next.code == '\n')
+      shown += "\\n";
+    else if (special.find(bytes[0]) != std::string_view::npos)
+      (shown += '\\') += bytes[0];
+    // C1 controls (0x80 to 0x9f) drive terminals too.
+    else if (character && next.code >= 0x20 && (next.code < 0x7f || next.code > 0x9f))
+      shown += bytes.substr(0, next.bytes);
+    else
+      shown += hex_escapes(bytes.substr(0, next.bytes));
+    bytes.remove_prefix(next.bytes);
+  }
+  return shown;
 }
 
 }  // namespace
@@ -79,6 +96,23 @@ Result<uint64_t> parse_seed(std::string_view text) {
   return seed;
 }
 
+Result<uint64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGT";
+  uint64_t unit = 1;
+  std::string_view digits = text;
+  if (!text.empty()) {
+    const size_t at =
+        kUnits.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+    if (at != std::string_view::npos) {
+      unit <<= 10 * (at + 1);
+      digits.remove_suffix(1);
+    }
+  }
+  auto count = parse_whole(digits, 1, std::numeric_limits<uint64_t>::max() / unit);
+  if (!count) return Error::invalid("'{}' is not a size such as 512M or 4G", text);
+  return *count * unit;
+}
+
 Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   std::vector<int32_t> ids;
   auto skip_space = [&] {
@@ -96,9 +130,8 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
     Result<uint64_t> id =
         parse_whole(text.substr(0, length), 0, std::numeric_limits<int32_t>::max());
     if (!id) {
-      return Error::invalid(
-          "token id number {}: '{}' is not a token id", ids.size() + 1,
-          without_control_characters(text.substr(0, std::min<size_t>(length, 40))));
+      return Error::invalid("token id number {}: '{}' is not a token id", ids.size() + 1,
+                            on_one_line(text.substr(0, std::min<size_t>(length, 40))));
     }
     ids.push_back(static_cast<int32_t>(*id));
     text.remove_prefix(length);
@@ -126,34 +159,12 @@ std::string expand_escapes(std::string_view text) {
   return expanded;
 }
 
-std::string without_control_characters(std::string_view text) {
-  std::string shown;
-  for (char c : text) {
-    if (c != '\n' && is_control(static_cast<unsigned char>(c)))
-      shown += hex_escapes({&c, 1});
-    else
-      shown += c;
-  }
-  return shown;
+std::string on_one_line(std::string_view text) {
+  return escaped(text, "");
 }
 
 std::string quoted(std::string_view bytes) {
-  std::string shown = "\"";
-  while (!bytes.empty()) {
-    const text::Utf8Prefix next = text::read_utf8(bytes);
-    const bool character = next.kind == text::Utf8Prefix::Kind::kCharacter;
-    if (character && next.code == '\n')
-      shown += "\\n";
-    else if (character && (next.code == '"' || next.code == '\\'))
-      (shown += '\\') += bytes[0];
-    // C1 controls (0x80 to 0x9f) drive terminals too.
-    else if (character && next.code >= 0x20 && (next.code < 0x7f || next.code > 0x9f))
-      shown += bytes.substr(0, next.bytes);
-    else
-      shown += hex_escapes(bytes.substr(0, next.bytes));
-    bytes.remove_prefix(next.bytes);
-  }
-  return shown + "\"";
+  return '"' + escaped(bytes, "\"\\") + '"';
 }
 
 std::string bytes_text(uint64_t bytes) {

@@ -23,6 +23,9 @@ Result<std::pair<int32_t, float>> parse_logit_bias(std::string_view text);
 // A number, or "random" for one from the operating system.
 Result<uint64_t> parse_seed(std::string_view text);
 
+// "4G", "512M", "64K", "1T" or bytes; the units are powers of 1024. kInvalid for zero.
+Result<uint64_t> parse_bytes(std::string_view text);
+
 // Token ids separated by white space or one comma each, in brackets or not: what `tokenize --json`
 // prints.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
@@ -30,10 +33,10 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text);
 // \n, \t and \\ become the characters they name; any other backslash stays.
 std::string expand_escapes(std::string_view text);
 
-// For terminals: control characters become "\x1b", so that a file's texts cannot drive them.
-// Line ends stay.
-std::string without_control_characters(std::string_view text);
-// In double quotes, on one line, printable ASCII and valid UTF-8 only.
+// For messages: on one line, without control characters and broken UTF-8 ("\n", "\x1b" instead), so
+// that the names in a file can neither drive a terminal nor look like lines of ours.
+std::string on_one_line(std::string_view text);
+// The same in double quotes, with those inside and backslashes escaped.
 std::string quoted(std::string_view bytes);
 
 // "17.7 MiB".

@@ -57,6 +57,17 @@ TEST(ParseLogitBias, TakesAnIdAndABias) {
     EXPECT_FALSE(parse_logit_bias(bad)) << bad;
 }
 
+TEST(ParseBytes, TakesUnitsOf1024) {
+  EXPECT_EQ(parse_bytes("4G").value(), uint64_t{4} << 30);
+  EXPECT_EQ(parse_bytes("512m").value(), uint64_t{512} << 20);
+  EXPECT_EQ(parse_bytes("1K").value(), 1024U);
+  EXPECT_EQ(parse_bytes("2T").value(), uint64_t{2} << 40);
+  EXPECT_EQ(parse_bytes("4097").value(), 4097U);
+  EXPECT_EQ(parse_bytes("16777215T").value(), uint64_t{16777215} << 40);
+  for (const char* text : {"", "0", "0G", "G", "4GB", "-4G", "4.5G", " 4G", "16777216T", "4 G"})
+    EXPECT_FALSE(parse_bytes(text)) << text;
+}
+
 TEST(ParseSeed, TakesANumberOrDrawsOne) {
   EXPECT_EQ(*parse_seed("18446744073709551615"), 18446744073709551615U);
   EXPECT_NE(*parse_seed("random"), *parse_seed("random"));
@@ -103,7 +114,8 @@ TEST(Quoted, ShowsAnyBytesHarmlessly) {
   EXPECT_EQ(quoted("\xc3"), "\"\\xc3\"");
   EXPECT_EQ(quoted("\xc2\x9b"), "\"\\xc2\\x9b\"");
   EXPECT_EQ(quoted({"\0", 1}), "\"\\x00\"");
-  EXPECT_EQ(without_control_characters("a\nb\x1b\x7f"), "a\nb\\x1b\\x7f");
+  EXPECT_EQ(on_one_line("gr\xc3\xbc\xc3\x9f \"\\a\""), "gr\xc3\xbc\xc3\x9f \"\\a\"");
+  EXPECT_EQ(on_one_line("a\nb\r\x1b\x7f\xc2\x9b\xff"), "a\\nb\\x0d\\x1b\\x7f\\xc2\\x9b\\xff");
 }
 
 TEST(BytesText, ChoosesTheUnit) {

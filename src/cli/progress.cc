@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "cli/parsing.h"
@@ -20,7 +21,7 @@ size_t terminal_columns() {
 }
 
 std::string time_text(double seconds) {
-  auto whole = static_cast<uint64_t>(seconds + 0.5);
+  auto whole = static_cast<uint64_t>(std::llround(seconds));
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 

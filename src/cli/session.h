@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@
 #include "engine/engine.h"
 #include "engine/memory_fit.h"
 #include "engine/sampler.h"
-#include "expert/local_expert_service.h"
+#include "expert/stored_expert_service.h"
 #include "text/tokenizer.h"
 
 namespace kvasir::cli {
@@ -42,7 +43,7 @@ std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_
 class Session {
  public:
   // Checks that a sequence of `context` tokens fits into memory, then reads the weights in.
-  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const gguf::ModelFile> file,
+  static Result<std::unique_ptr<Session>> open(const std::shared_ptr<const gguf::ModelFile>& file,
                                                const ComputeFlags& flags, uint64_t context);
 
   engine::Engine& engine() { return *engine_; }
@@ -50,6 +51,8 @@ class Session {
   const kernels::KernelTable& kernels() const { return *kernels_; }
   const engine::EngineOptions& options() const { return engine_->options(); }
   const engine::MemoryNeed& memory() const { return memory_; }
+  // Null where experts are read through the map.
+  const expert::StoredExpertService* store() const { return store_; }
   size_t n_vocab() const { return model_.hp.n_vocab; }
   size_t threads() const { return pool_->threads(); }
   size_t context() const { return context_; }
@@ -59,6 +62,9 @@ class Session {
 
  private:
   Session() = default;
+  // How many bytes of experts to keep in a store; nothing: map them all. Adds them to memory_.
+  Result<std::optional<uint64_t>> plan_store(const ExpertRam& flag, uint64_t available);
+  Result<void> make_experts(std::optional<uint64_t> store_bytes);
 
   // In the order in which they refer to each other.
   model::Model model_;
@@ -66,7 +72,8 @@ class Session {
   engine::MemoryNeed memory_;
   size_t context_ = 0;
   std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<expert::LocalExpertService> experts_;
+  std::unique_ptr<expert::ExpertService> experts_;
+  const expert::StoredExpertService* store_ = nullptr;  // experts_, if that is a store
   std::unique_ptr<engine::Engine> engine_;
 };
 

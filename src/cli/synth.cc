@@ -93,32 +93,23 @@ Result<void> check_free_space(const std::string& path, uint64_t need) {
       .with_hint("choose another place, fewer --layers, or --skeleton");
 }
 
-// Thrown through the writer, which has no other way to be stopped and leaves nothing behind.
-struct Interrupted {};
-struct Refused {
-  Error error;
-};
-
 // Returns the exit code.
 Result<int> write_weights(const model::SynthesisPlan& plan, const std::string& path) {
   const InterruptScope interrupts;
   ProgressBar bar("writing", Unit::kBytes);
+  bool interrupted = false;
   bool checked = false;
   // The first call comes before the first weight is written, and knows the size.
-  const model::Progress progress = [&](uint64_t done, uint64_t all) {
-    if (InterruptScope::requested()) throw Interrupted{};
-    if (!std::exchange(checked, true)) {
-      if (auto space = check_free_space(path, all); !space) throw Refused{space.error()};
-    }
+  const model::Progress progress = [&](uint64_t done, uint64_t all) -> Result<void> {
+    interrupted = InterruptScope::requested();
+    if (interrupted) return Error::io("interrupted");
+    if (!std::exchange(checked, true)) KVASIR_TRY_VOID(check_free_space(path, all));
     bar.update(done, all);
+    return {};
   };
-  try {
-    KVASIR_TRY_VOID(model::write_synthetic(plan, path, progress));
-  } catch (const Refused& refused) {
-    return refused.error;
-  } catch (const Interrupted&) {
-    return kInterrupted;
-  }
+  const Result<void> written = model::write_synthetic(plan, path, progress);
+  if (interrupted) return kInterrupted;
+  if (!written) return written.error();
   return kSuccess;
 }
 
@@ -128,9 +119,9 @@ Result<void> report(const std::string& path) {
   if (!facts.supported)
     return Error::unsupported("{}: cannot run here: {}", path, facts.why_unsupported);
   return Output::standard().write(
-      fmt::format("{}: {}, {} + {} layers, {} experts per layer, n_embd {}, {} of weights\n", path,
-                  facts.architecture, facts.hp.n_layers, facts.hp.n_mtp_blocks, facts.hp.n_experts,
-                  facts.hp.n_embd, bytes_text(facts.weight_bytes)));
+      fmt::format("{}: {}, {} + {} layers, {} experts per layer, n_embd {}, {} of weights\n",
+                  on_one_line(path), facts.architecture, facts.hp.n_layers, facts.hp.n_mtp_blocks,
+                  facts.hp.n_experts, facts.hp.n_embd, bytes_text(facts.weight_bytes)));
 }
 
 }  // namespace
@@ -146,8 +137,7 @@ Result<int> synth(const SynthOptions& options) {
   } else {
     KVASIR_TRY(const int code, write_weights(plan, options.output));
     if (code == kInterrupted) {
-      fmt::print(stderr, "note:  interrupted; {} was not written\n",
-                 without_control_characters(options.output));
+      fmt::print(stderr, "note:  interrupted; {} was not written\n", on_one_line(options.output));
       return kInterrupted;
     }
   }

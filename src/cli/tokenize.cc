@@ -50,7 +50,10 @@ std::string table(const text::Tokenizer& tokenizer, const std::vector<text::Toke
 }  // namespace
 
 Result<int> tokenize(const TokenizeOptions& options) {
-  KVASIR_TRY(std::string text, read_prompt(options.prompt));
+  Result<std::string> read = read_prompt(options.prompt);
+  if (!read && read.error().kind == ErrorKind::kNotFound)
+    return std::move(read.error()).with_hint("a text itself goes after -p");
+  KVASIR_TRY(const std::string text, std::move(read));
   KVASIR_TRY(auto file, open_model_file(options.model));
   KVASIR_TRY(auto tokenizer, text::Tokenizer::load(file->metadata()));
   const std::vector<text::TokenId> ids = encode_prompt(tokenizer, text, options.prompt);

@@ -19,7 +19,7 @@ namespace {
 // stay in a core's second-level cache (2 x 512 KB at 1,024 positions of 256 f16 values).
 constexpr size_t kShortPages = 4;
 // Memory of the long way; rows are taken in groups that fit, but at least one at a time.
-constexpr size_t kLongBytes = 32 * 1024 * 1024;
+constexpr size_t kLongBytes = size_t{32} << 20;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 

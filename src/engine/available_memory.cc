@@ -54,7 +54,7 @@ constexpr CgroupFiles kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.cur
 uint64_t left_by(const std::string& root, const CgroupFiles& files, std::string group) {
   uint64_t left = kUnlimited;
   for (;;) {
-    const std::string folder = root + files.mount + group;
+    const std::string folder = fmt::format("{}{}{}", root, files.mount, group);
     const auto limit = read_number(folder + files.limit);
     const auto usage = read_number(folder + files.usage);
     if (limit && usage) {

@@ -162,4 +162,18 @@ std::vector<expert::LayerExperts> local_experts(const model::Model& model) {
   return layers;
 }
 
+std::vector<expert::StoredLayer> stored_experts(const model::Model& model) {
+  const std::vector<expert::LayerExperts> shapes = local_experts(model);
+  std::vector<expert::StoredLayer> layers;
+  layers.reserve(shapes.size());
+  const auto place = [](const model::ExpertMatrices& matrices) {
+    return expert::StoredLayer::Place{matrices.part, matrices.file_offset};
+  };
+  for (size_t index = 0; index < shapes.size(); ++index) {
+    const model::Layer& layer = model.layers[index];
+    layers.push_back({shapes[index], place(layer.gate), place(layer.up), place(layer.down)});
+  }
+  return layers;
+}
+
 }  // namespace kvasir::engine

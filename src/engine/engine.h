@@ -13,6 +13,7 @@
 #include "engine/sequence.h"
 #include "expert/expert_function.h"
 #include "expert/expert_service.h"
+#include "expert/stored_expert_service.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
 
@@ -72,5 +73,7 @@ class Engine {
 
 // The experts of a bound model, as a local expert service wants them.
 std::vector<expert::LayerExperts> local_experts(const model::Model& model);
+// And as a store wants them, which reads them from the parts of the model's file.
+std::vector<expert::StoredLayer> stored_experts(const model::Model& model);
 
 }  // namespace kvasir::engine

@@ -9,6 +9,11 @@
 namespace kvasir::engine {
 namespace {
 
+// What nobody counts: rows of the token embedding, page tables, the program itself. Too small:
+// the dense weights are pushed out of memory and read again, or the process is killed.
+constexpr uint64_t kMarginBytes = uint64_t{24} << 20;
+constexpr uint64_t kMarginPart = 32;
+
 size_t value_bytes(kernels::KvType type) {
   return type == kernels::KvType::kF16 ? 2 : 4;
 }
@@ -56,13 +61,26 @@ MemoryNeed memory_need(const model::Model& model, const EngineOptions& options, 
   return need;
 }
 
+std::optional<uint64_t> automatic_store_bytes(const MemoryNeed& need, uint64_t dense_bytes,
+                                              uint64_t store_min, uint64_t available) {
+  const uint64_t margin = kMarginBytes + available / kMarginPart;
+  const uint64_t rest = need.private_bytes() + margin;
+  if (available < rest || need.weights <= available - rest) return std::nullopt;
+  const uint64_t for_weights = available - rest;
+  if (for_weights < dense_bytes || for_weights - dense_bytes < store_min) return std::nullopt;
+  return for_weights - dense_bytes;
+}
+
 Result<void> check_fit(const MemoryNeed& need, uint64_t available, size_t context) {
   if (need.private_bytes() <= available) return {};
   Error error = Error::limit(
       "needs {} of memory for a context of {} tokens (keys and values {}, recurrent state {}, work "
-      "space {}), have {}",
+      "space {}{}), have {}",
       bytes_text(need.private_bytes()), context, bytes_text(need.kv_cache),
-      bytes_text(need.recurrent), bytes_text(need.scratch), bytes_text(available));
+      bytes_text(need.recurrent), bytes_text(need.scratch),
+      need.experts == 0 ? "" : ", experts " + bytes_text(need.experts), bytes_text(available));
+  if (need.experts != 0 && need.private_bytes() - need.experts <= available)
+    return std::move(error).with_hint("use a smaller --expert-ram, or --expert-ram auto");
   const uint64_t fixed = need.recurrent + need.scratch;
   const uint64_t pages = (context + kPagePositions - 1) / kPagePositions;
   const uint64_t page_bytes = need.kv_cache / std::max<uint64_t>(pages, 1);

@@ -90,6 +90,32 @@ TEST(CheckFit, SaysBothNumbersAndAContextThatFits) {
   EXPECT_THAT(check_fit(need, 0, 2560).error().message, HasSubstr("have 0 bytes"));
 }
 
+// Nothing to do where everything fits; else what the rest leaves, and nothing if that is too
+// little.
+TEST(AutomaticStore, TakesWhatTheRestLeaves) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const MemoryNeed need{
+      .weights = 1000 * kMiB, .kv_cache = 10 * kMiB, .recurrent = 5 * kMiB, .scratch = 5 * kMiB};
+  const uint64_t dense = 100 * kMiB, least = 50 * kMiB;
+  EXPECT_EQ(automatic_store_bytes(need, dense, least, 1100 * kMiB), std::nullopt);
+  // 640 MiB, less 20 of the run, 100 of dense weights and 24 + 640 / 32 of margin.
+  EXPECT_EQ(automatic_store_bytes(need, dense, least, 640 * kMiB), 476 * kMiB);
+  EXPECT_EQ(automatic_store_bytes(need, dense, 476 * kMiB, 640 * kMiB), 476 * kMiB);
+  EXPECT_EQ(automatic_store_bytes(need, dense, 476 * kMiB + 1, 640 * kMiB), std::nullopt);
+  EXPECT_EQ(automatic_store_bytes(need, dense, least, 128 * kMiB), std::nullopt);
+  EXPECT_EQ(automatic_store_bytes(need, dense, least, 0), std::nullopt);
+}
+
+TEST(CheckFit, CountsTheStore) {
+  const MemoryNeed need{
+      .weights = 0, .kv_cache = 1000, .recurrent = 100, .scratch = 10, .experts = 5000};
+  EXPECT_TRUE(check_fit(need, 6110, 256));
+  const auto refused = check_fit(need, 6109, 256);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("experts 5,000 bytes"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("--expert-ram"));
+}
+
 // A folder that stands for the root of the file system.
 class FakeRoot {
  public:

@@ -24,6 +24,9 @@ class Moe {
 
   // Router, and the shared expert's gate and up, which read the same rows.
   void route();
+  // Tells the expert service what the next layer's router would choose if this layer's experts
+  // added nothing: often the truth, and early enough to fetch it meanwhile. Changes no result.
+  void guess_next(expert::ExpertService& experts);
   void compute_routed(expert::ExpertService& experts);
   // The sum of all outputs is built in ws.mixer_out, which nothing needs any more.
   void sum_routed();
@@ -91,6 +94,38 @@ void Moe::prepare_shared(size_t row) {
                        width, ws_.shared_hidden.row(row));
   ws_.quantise(row, ws_.shared_hidden, FormatSet{tensors.down.type}, tensors.down.name,
                Operand::kInput);
+}
+
+void Moe::guess_next(expert::ExpertService& experts) {
+  const size_t next_index = static_cast<size_t>(place_.index) + 1;
+  if (next_index == ws_.model.layers.size()) return;
+  const auto layer_index = static_cast<uint32_t>(next_index);
+  if (!experts.wants_guess(layer_index)) return;
+  const model::Layer& next = ws_.model.layers[next_index];
+  const bool is_last = next_index + 1 == ws_.model.layers.size();
+  const size_t n_rows = std::min(is_last ? ws_.batch.n_logits() : n_rows_, kGuessRowsMax);
+  if (n_rows == 0) return;
+  RouterGuess& guess = ws_.router_guess;
+  guess.is_valid.assign(n_rows, 0);
+  ws_.for_rows(n_rows, [&](size_t row) {
+    float* normed = guess.normed.row(row);
+    ws_.kernels.rms_norm(ws_.x.data() + row * n_embd_, next.ffn_norm.data, n_embd_, ws_.hp.rms_eps,
+                         normed);
+    guess.is_valid[row] =
+        ws_.kernels.all_finite(normed, n_embd_) &&
+        guess.normed.quantised.quantise(ws_.kernels, row, normed, FormatSet{next.router.type});
+  });
+  ws_.add_mat_mul(next.router, guess.normed, n_rows, guess.logits.data());
+  ws_.run_mat_muls();
+  size_t n_valid = 0;
+  for (size_t row = 0; row < n_rows; ++row) {
+    const float* logits = guess.logits.data() + row * n_experts_;
+    if (guess.is_valid[row] == 0 || !ws_.kernels.all_finite(logits, n_experts_)) continue;
+    choose_experts(logits, n_experts_, top_k_, guess.ids.data() + n_valid * top_k_,
+                   guess.weights.data());
+    ++n_valid;
+  }
+  experts.guess(layer_index, std::span(guess.ids).first(n_valid * top_k_), top_k_);
 }
 
 void Moe::compute_routed(expert::ExpertService& experts) {
@@ -162,6 +197,7 @@ void add_experts(Workspace& ws, const LayerPlace& place, expert::ExpertService& 
                  size_t n_rows) {
   Moe moe(ws, place, n_rows);
   moe.route();
+  moe.guess_next(experts);
   moe.compute_routed(experts);
   moe.sum_routed();
   moe.add_shared();

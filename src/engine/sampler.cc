@@ -16,6 +16,11 @@ constexpr float kRemoved = std::numeric_limits<float>::quiet_NaN();
 // rounding rule has to be stated for totals and prefixes. Much more: 2^22 candidates (the largest
 // vocabulary) of full weight would overflow 64 bits. Less: rare tokens could never be drawn.
 constexpr double kWeightOne = 0x1p40;
+// exp(-28) is 0.76 * 2^-40: from here on everything rounds down to no weight at all.
+constexpr float kWeightlessBelow = -28.0F;
+
+// More: time goes into sorting. Less: into cutting in two.
+constexpr size_t kSortedMax = 256;
 
 constexpr float kTemperatureMax = 100.0F;
 constexpr float kRepetitionMin = 0.01F;
@@ -156,7 +161,6 @@ bool Sampler::better(const Candidate& a, const Candidate& b) {
 // a large vocabulary nearly every id is turned away by one comparison.
 void Sampler::select_top_k() {
   candidates_.clear();
-  ordered_ = 0;
   size_t wanted = options_.top_k == 0 ? scores_.size() : options_.top_k;
   bool heap = false;
   for (size_t id = 0; id < scores_.size(); ++id) {
@@ -175,51 +179,79 @@ void Sampler::select_top_k() {
   }
 }
 
+// Candidates that weigh nothing are dropped: they add to no sum, and are never drawn.
 void Sampler::weigh(float best_score) {
-  for (Candidate& candidate : candidates_) {
-    float e = kernels::canonical_exp((candidate.score - best_score) / options_.temperature);
-    candidate.weight = static_cast<uint64_t>(static_cast<double>(e) * kWeightOne);
+  size_t n = 0;
+  for (const Candidate& candidate : candidates_) {
+    const float x = (candidate.score - best_score) / options_.temperature;
+    if (x < kWeightlessBelow) continue;
+    const float e = kernels::canonical_exp(x);
+    const auto weight = static_cast<uint64_t>(static_cast<double>(e) * kWeightOne);
+    candidates_[n++] = {candidate.score, candidate.id, weight};
+  }
+  candidates_.resize(n);
+}
+
+// Among the first `count` candidates, which are all better than the others; the sum of all of them
+// is enough. Afterwards the prefix stands in front, in no order. Sorts a few hundred instead of a
+// quarter of a million: sums are exact, so whole halves can be taken or left.
+template <typename Enough>
+Sampler::Prefix Sampler::shortest_prefix(size_t count, Enough enough) {
+  const auto at = [&](size_t i) { return candidates_.begin() + static_cast<ptrdiff_t>(i); };
+  size_t begin = 0;
+  size_t end = count;
+  uint64_t before = 0;  // weight of the candidates up to `begin`
+  // Most of the weight is nearly always with the first few.
+  for (size_t left = kSortedMax; end - begin > kSortedMax; left = (end - begin) / 2) {
+    const size_t middle = begin + left;
+    std::nth_element(at(begin), at(middle), at(end), better);
+    uint64_t weight = before;
+    for (size_t i = begin; i < middle; ++i) weight += candidates_[i].weight;
+    if (enough(weight)) {
+      end = middle;
+    } else {
+      begin = middle;
+      before = weight;
+    }
+  }
+  std::sort(at(begin), at(end), better);
+  for (size_t i = begin;; ++i) {
+    KVASIR_CHECK(i < end);
+    before += candidates_[i].weight;
+    if (enough(before)) return {i + 1, before, candidates_[i].id};
   }
 }
 
-// Only as much of the order as a prefix needs: top-p and the draw rarely look beyond a few hundred
-// candidates of a quarter of a million.
-void Sampler::order_up_to(size_t count) {
-  if (count <= ordered_) return;
-  auto begin = candidates_.begin() + static_cast<ptrdiff_t>(ordered_);
-  size_t target = std::min(candidates_.size(), std::max<size_t>(256, ordered_ * 4));
-  auto end = candidates_.begin() + static_cast<ptrdiff_t>(target);
-  if (end != candidates_.end()) std::nth_element(begin, end, candidates_.end(), better);
-  std::sort(begin, end, better);
-  ordered_ = target;
+// Of the candidates in front of the first one in order that weighs less.
+uint64_t Sampler::weight_above(double weight_min) const {
+  const Candidate* stop = nullptr;
+  for (const Candidate& candidate : candidates_)
+    if (static_cast<double>(candidate.weight) < weight_min && (!stop || better(candidate, *stop)))
+      stop = &candidate;
+  uint64_t sum = 0;
+  for (const Candidate& candidate : candidates_)
+    if (!stop || better(candidate, *stop)) sum += candidate.weight;
+  return sum;
 }
 
 int32_t Sampler::draw() {
   uint64_t total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
-  uint64_t kept_total = total;
-  if (options_.top_p < 1.0F || options_.min_p > 0.0F) {
-    order_up_to(1);
-    double top_p_weight = options_.top_p < 1.0F
-                              ? static_cast<double>(options_.top_p) * static_cast<double>(total)
-                              : std::numeric_limits<double>::infinity();
-    double min_p_weight =
-        static_cast<double>(options_.min_p) * static_cast<double>(candidates_.front().weight);
-    kept_total = candidates_.front().weight;
-    for (size_t i = 1; i < candidates_.size(); ++i) {
-      if (static_cast<double>(kept_total) >= top_p_weight) break;
-      order_up_to(i + 1);
-      if (static_cast<double>(candidates_[i].weight) < min_p_weight) break;
-      kept_total += candidates_[i].weight;
-    }
+  size_t count = candidates_.size();
+  uint64_t kept = total;
+  if (options_.top_p < 1.0F) {
+    const double wanted = static_cast<double>(options_.top_p) * static_cast<double>(total);
+    const Prefix prefix = shortest_prefix(
+        count, [&](uint64_t weight) { return static_cast<double>(weight) >= wanted; });
+    count = prefix.count;
+    kept = prefix.weight;
   }
-  uint64_t target = multiply_high(random_.next(), kept_total);  // < kept_total
-  uint64_t sum = 0;
-  for (size_t i = 0;; ++i) {
-    order_up_to(i + 1);
-    sum += candidates_[i].weight;
-    if (sum > target) return candidates_[i].id;
+  if (options_.min_p > 0.0F) {
+    // The first in order weighs exp(0).
+    kept = std::min(kept, weight_above(static_cast<double>(options_.min_p) * kWeightOne));
   }
+  const uint64_t target = multiply_high(random_.next(), kept);  // < kept
+  return shortest_prefix(count, [&](uint64_t weight) { return weight > target; }).last_id;
 }
 
 }  // namespace kvasir::engine

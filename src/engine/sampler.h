@@ -65,7 +65,15 @@ class Sampler {
   int32_t fallback_id() const;
   void select_top_k();
   void weigh(float best_score);
-  void order_up_to(size_t count);
+  // The first candidates in order, as many as it takes until enough(their weights' sum).
+  struct Prefix {
+    size_t count;
+    uint64_t weight;
+    int32_t last_id;
+  };
+  template <typename Enough>
+  Prefix shortest_prefix(size_t count, Enough enough);
+  uint64_t weight_above(double weight_min) const;
   int32_t draw();
 
   SamplerOptions options_;
@@ -76,7 +84,6 @@ class Sampler {
   RandomGenerator random_;
   std::vector<float> scores_;  // adjusted logits; NaN: removed
   std::vector<Candidate> candidates_;
-  size_t ordered_ = 0;  // so many of them, best first, are in their final order
 };
 
 }  // namespace kvasir::engine

@@ -5,7 +5,7 @@ namespace {
 
 // The formats in which the weights of a model want their inputs, by what the inputs are.
 struct InputFormats {
-  FormatSet normed, attention_result, delta_result, shared_hidden;
+  FormatSet normed, router, attention_result, delta_result, shared_hidden;
 };
 
 InputFormats input_formats(const model::Model& model) {
@@ -13,6 +13,7 @@ InputFormats input_formats(const model::Model& model) {
   formats.normed.add(FormatSet{model.output.type});
   for (const model::Layer& layer : model.layers) {
     formats.normed.add(FormatSet{layer.router.type});
+    formats.router.add(FormatSet{layer.router.type});
     if (const auto* attention = std::get_if<model::AttentionTensors>(&layer.mixer)) {
       formats.normed.add(FormatSet{attention->q.type, attention->k.type, attention->v.type});
       formats.attention_result.add(FormatSet{attention->output.type});
@@ -53,10 +54,13 @@ Workspace::Workspace(const model::Model& the_model, const kernels::KernelTable& 
   const size_t key_width = has_delta ? size_t{hp.n_key_heads} * hp.delta_head_dim : 0;
 
   const InputFormats formats = input_formats(model);
-  auto resize_input = [&](InputRows& input, size_t n, FormatSet of_weights) {
+  auto resize_rows = [](InputRows& input, size_t n_rows, size_t n, FormatSet of_weights) {
     input.n = n;
-    input.values.resize(rows * n);
-    if (n != 0) input.quantised.resize(rows, n, of_weights);
+    input.values.resize(n_rows * n);
+    if (n != 0) input.quantised.resize(n_rows, n, of_weights);
+  };
+  auto resize_input = [&](InputRows& input, size_t n, FormatSet of_weights) {
+    resize_rows(input, rows, n, of_weights);
   };
   resize_input(normed, hp.n_embd, formats.normed);
   resize_input(attention_result, heads_width, formats.attention_result);
@@ -94,6 +98,13 @@ Workspace::Workspace(const model::Model& the_model, const kernels::KernelTable& 
   shared_up.resize(rows * hp.shared_expert_width);
   shared_out.resize(hp.shared_expert_width != 0 ? rows * hp.n_embd : 0);
   shared_sigma.resize(rows);
+
+  const size_t guess_rows = std::min(rows, kGuessRowsMax);
+  resize_rows(router_guess.normed, guess_rows, hp.n_embd, formats.router);
+  router_guess.logits.resize(guess_rows * hp.n_experts);
+  router_guess.ids.resize(guess_rows * hp.n_experts_used);
+  router_guess.weights.resize(hp.n_experts_used);
+  router_guess.is_valid.resize(guess_rows);
 }
 
 size_t Workspace::allocated_bytes() const {
@@ -131,10 +142,16 @@ size_t Workspace::allocated_bytes() const {
                              &shared_up,
                              &shared_out,
                              &shared_sigma,
-                             &shared_hidden.values})
+                             &shared_hidden.values,
+                             &router_guess.normed.values,
+                             &router_guess.logits,
+                             &router_guess.weights})
     floats += buffer->capacity();
-  size_t bytes = floats * sizeof(float) + expert_ids.capacity() * sizeof(uint16_t);
-  for (const InputRows* input : {&normed, &attention_result, &delta_result, &shared_hidden})
+  size_t bytes = floats * sizeof(float) +
+                 (expert_ids.capacity() + router_guess.ids.capacity()) * sizeof(uint16_t) +
+                 router_guess.is_valid.capacity();
+  for (const InputRows* input :
+       {&normed, &attention_result, &delta_result, &shared_hidden, &router_guess.normed})
     bytes += input->quantised.allocated_bytes();
   return bytes;
 }

@@ -49,6 +49,17 @@ struct AttentionScratch {
   std::vector<float> per_thread;
 };
 
+// What the next layer's router is likely to choose, for the first rows of a batch.
+struct RouterGuess {
+  InputRows normed;
+  std::vector<float> logits;      // [rows][n_experts]
+  std::vector<uint16_t> ids;      // [rows][n_experts_used]
+  std::vector<float> weights;     // [n_experts_used]
+  std::vector<uint8_t> is_valid;  // [rows]
+};
+// With more rows, nearly all experts of a layer are needed anyway.
+inline constexpr size_t kGuessRowsMax = 8;
+
 // Buffers are [rows_max][values of a row] unless noted, in the row order of the batch.
 struct Workspace {
   // All arguments outlive this.
@@ -94,6 +105,7 @@ struct Workspace {
   std::vector<float> shared_gate, shared_up, shared_out;
   std::vector<float> shared_sigma;  // one per row
   InputRows shared_hidden;
+  RouterGuess router_guess;
 
   size_t allocated_bytes() const;
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -36,6 +37,20 @@ class ExpertService {
   // failed rows with zeros. An Error means that nothing was computed. At most one failure per row,
   // in ascending row order.
   virtual Result<std::vector<RowFailure>> compute(const ExpertRequest& request, float* out) = 0;
+
+  // Whether a guess at what layer `layer` will be asked for is worth making.
+  virtual bool wants_guess(uint32_t layer) const {
+    (void)layer;
+    return false;
+  }
+  // What the request for that layer, which comes next but one, is likely to hold: any number of
+  // rows of top_k expert indices, likeliest first. A wrong guess costs time, and never changes a
+  // result. Must be valid indices.
+  virtual void guess(uint32_t layer, std::span<const uint16_t> ids, size_t top_k) {
+    (void)layer;
+    (void)ids;
+    (void)top_k;
+  }
 };
 
 }  // namespace kvasir::expert

@@ -5,6 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "expert/expert_function.h"
+#include "expert/expert_groups.h"
 #include "expert/expert_service.h"
 
 namespace kvasir::expert {
@@ -21,15 +22,9 @@ class LocalExpertService final : public ExpertService {
   Result<std::vector<RowFailure>> compute(const ExpertRequest& request, float* out) override;
 
  private:
-  Result<void> check(const ExpertRequest& request) const;
-  // Sorts the request's (row, expert) pairs by expert into pairs_ and jobs_.
-  void group_by_expert(const ExpertRequest& request, float* out);
-
   std::vector<LayerExperts> layers_;
   ExpertFunction function_;
-  std::vector<size_t> first_pair_;  // of each expert of the layer
-  std::vector<size_t> pair_of_;     // [n_rows][top_k]: where a row's pair went
-  std::vector<ExpertPair> pairs_;
+  ExpertGroups groups_;
   std::vector<ExpertJob> jobs_;
 };
 

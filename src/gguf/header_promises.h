@@ -72,12 +72,13 @@ inline std::vector<std::byte> write_again(const Header& header, ByteSpan file) {
     writer.add_tensor(tensor.name, tensor.type,
                       {tensor.dims.begin(), tensor.dims.begin() + tensor.n_dims});
   size_t current = 0;
-  return writer.write_to_memory(
-      [&](const Writer::Planned& planned, uint64_t offset, std::span<std::byte> out) {
-        while (header.tensors[current].name != planned.name) ++current;
-        ByteSpan from = file.subspan(header.tensors[current].offset + offset, out.size());
-        std::copy(from.begin(), from.end(), out.begin());
-      });
+  return writer.write_to_memory([&](const Writer::Planned& planned, uint64_t offset,
+                                    std::span<std::byte> out) -> Result<void> {
+    while (header.tensors[current].name != planned.name) ++current;
+    ByteSpan from = file.subspan(header.tensors[current].offset + offset, out.size());
+    std::copy(from.begin(), from.end(), out.begin());
+    return {};
+  });
 }
 
 inline void check_same_content(const Header& before, ByteSpan before_file, const Header& after,

@@ -101,6 +101,7 @@ Error absent(std::string_view key) {
 
 std::string_view value_type_name(ValueType type) {
   auto id = static_cast<size_t>(type);
+  // cppcheck-suppress returnDanglingLifetime ; the names are constants
   return id < kValueTypeNames.size() ? kValueTypeNames[id] : "unknown";
 }
 

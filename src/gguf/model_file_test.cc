@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/test_data.h"
+#include "base/test_folder.h"
 #include "gguf/test_file.h"
 #include "gguf/writer.h"
 
@@ -31,8 +32,9 @@ std::vector<std::byte> part_bytes(const PartPlan& plan) {
   if (plan.tensors_count) writer.add_i32("split.tensors.count", *plan.tensors_count);
   for (const std::string& name : plan.tensors) writer.add_tensor(name, TensorType::kF32, {8});
   return writer.write_to_memory(
-      [](const Writer::Planned& tensor, uint64_t, std::span<std::byte> out) {
+      [](const Writer::Planned& tensor, uint64_t, std::span<std::byte> out) -> Result<void> {
         std::fill(out.begin(), out.end(), static_cast<std::byte>(tensor.name[0]));
+        return {};
       });
 }
 

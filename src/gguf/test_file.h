@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -115,29 +113,6 @@ class GuardedCopy {
   size_t mapped_ = 0;
   std::byte* pages_ = nullptr;
   std::byte* at_page_end_ = nullptr;
-};
-
-// An empty folder that goes away with its contents.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kvasir-XXXXXX").string();
-    KVASIR_CHECK(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  std::string path(std::string_view name) const { return path_ + "/" + std::string(name); }
-  std::string write(std::string_view name, ByteSpan bytes) const {
-    std::ofstream out(path(name), std::ios::binary);
-    out << text_of(bytes);
-    return path(name);
-  }
-
- private:
-  std::string path_;
 };
 
 }  // namespace kvasir::gguf

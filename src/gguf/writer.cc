@@ -1,14 +1,9 @@
 #include "gguf/writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+
+#include "base/output_file.h"
 
 namespace kvasir::gguf {
 namespace {
@@ -50,63 +45,6 @@ uint64_t round_up(uint64_t value, uint64_t alignment) {
 }
 
 }  // namespace
-
-Result<OutputFile> OutputFile::create(const std::string& path) {
-  const auto refused = [&](int error) {
-    return Error::io("{}: cannot create: {}", path, std::strerror(error));
-  };
-  std::string target = path;
-  std::string partial = path + ".partial";
-  struct stat status;
-  if (::stat(path.c_str(), &status) == 0) {
-    // Replacing a file asks no leave of it, only of its folder.
-    if (::access(path.c_str(), W_OK) != 0) return refused(errno);
-    std::error_code error;
-    if (S_ISREG(status.st_mode)) target = std::filesystem::canonical(path, error).string();
-    if (error) return refused(error.value());
-    partial = S_ISREG(status.st_mode) ? target + ".partial" : "";
-  }
-  const std::string& opened = partial.empty() ? target : partial;
-  int descriptor = ::open(opened.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) return refused(errno);
-  return OutputFile(path, std::move(target), std::move(partial), descriptor);
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : name_(std::move(other.name_)),
-      target_(std::move(other.target_)),
-      partial_(std::move(other.partial_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  if (!partial_.empty()) ::unlink(partial_.c_str());
-}
-
-Result<void> OutputFile::write(ByteSpan bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Error::io("{}: cannot write: {}", name_, std::strerror(errno));
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
-  return {};
-}
-
-Result<void> OutputFile::grow_to(uint64_t bytes) {
-  if (::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0)
-    return Error::io("{}: cannot grow to {} bytes: {}", name_, bytes, std::strerror(errno));
-  return {};
-}
-
-Result<void> OutputFile::finish() {
-  const bool closed = ::close(std::exchange(descriptor_, -1)) == 0;
-  if (closed && (partial_.empty() || ::rename(partial_.c_str(), target_.c_str()) == 0)) return {};
-  const int error = errno;
-  if (!partial_.empty()) ::unlink(partial_.c_str());
-  return Error::io("{}: cannot finish writing: {}", name_, std::strerror(error));
-}
 
 void Writer::add_key(std::string_view key, ValueType type) {
   KVASIR_CHECK(key != kAlignmentKey);
@@ -228,7 +166,7 @@ Result<void> write_data(const std::vector<Writer::Planned>& tensors, uint64_t al
   for (const Writer::Planned& tensor : tensors) {
     for (uint64_t offset = 0; offset < tensor.bytes; offset += piece.size()) {
       piece.resize(static_cast<size_t>(std::min(kPieceBytesMax, tensor.bytes - offset)));
-      fill(tensor, offset, piece);
+      KVASIR_TRY_VOID(fill(tensor, offset, piece));
       KVASIR_TRY_VOID(sink(ByteSpan(piece)));
     }
     std::vector<std::byte> padding(

@@ -3,12 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -17,36 +15,6 @@
 #include "gguf/types.h"
 
 namespace kvasir::gguf {
-
-// A file that appears whole or not at all: "<path>.partial" until it is finished, then in the place
-// of what was there. A device or a pipe is written directly. One thread.
-class OutputFile {
- public:
-  static Result<OutputFile> create(const std::string& path);
-
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();  // removes the partial file if it was not finished
-
-  Result<void> write(ByteSpan bytes);
-  Result<void> grow_to(uint64_t bytes);  // by a hole
-  // Nothing may follow. Some file systems report a full disk only here.
-  Result<void> finish();
-
-  int descriptor() const { return descriptor_; }  // for writes with errors of one's own
-
- private:
-  OutputFile(std::string name, std::string target, std::string partial, int descriptor)
-      : name_(std::move(name)),
-        target_(std::move(target)),
-        partial_(std::move(partial)),
-        descriptor_(descriptor) {}
-
-  std::string name_;     // for messages
-  std::string target_;   // links followed
-  std::string partial_;  // empty: written directly
-  int descriptor_;
-};
 
 // Collects metadata and tensor shapes, then writes. One thread. Every key and tensor name may be
 // added once. general.alignment is the writer's own key: written if it is not 32, never to be
@@ -87,13 +55,14 @@ class Writer {
   uint64_t data_bytes() const;  // padded size of the data section
 
   // Writes the file, asking for the bytes of each tensor in order, piece by piece: `fill(tensor,
-  // offset in tensor, out)` writes out.size() bytes. Pieces are at most 1 MiB. What was at `path`
-  // stays if this fails, or if `fill` throws.
-  using Fill = std::function<void(const Planned&, uint64_t offset, std::span<std::byte> out)>;
+  // offset in tensor, out)` writes out.size() bytes. Pieces are at most 1 MiB. An error of `fill`
+  // ends the writing; what was at `path` stays if this fails.
+  using Fill =
+      std::function<Result<void>(const Planned&, uint64_t offset, std::span<std::byte> out)>;
   Result<void> write(const std::string& path, const Fill& fill) const;
   // Header only; the data section is a hole that reads as zeros.
   Result<void> write_sparse(const std::string& path) const;
-  // The whole file in memory, for tests.
+  // The whole file in memory, for tests; `fill` must not fail.
   std::vector<std::byte> write_to_memory(const Fill& fill) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include <algorithm>
+#include <set>
 
 #include "model/tensor_finder.h"
 #include "model/tensor_names.h"
@@ -215,6 +216,18 @@ Result<Model> bind_model(std::shared_ptr<const gguf::ModelFile> file,
   auto model = bind(std::move(file), is_supported, vector_check);
   if (!model) return std::move(model.error()).in(path);
   return model;
+}
+
+std::vector<ByteSpan> dense_tensors(const Model& model) {
+  std::set<std::string_view> others(model.ignored_tensors.begin(), model.ignored_tensors.end());
+  if (model.output.data != model.token_embedding.data) others.insert(model.token_embedding.name);
+  for (const Layer& layer : model.layers)
+    for (const ExpertMatrices* matrices : {&layer.gate, &layer.up, &layer.down})
+      others.insert(matrices->name);
+  std::vector<ByteSpan> dense;
+  for (const gguf::TensorView& tensor : model.file->tensors())
+    if (!others.contains(tensor.info->name)) dense.push_back(tensor.data);
+  return dense;
 }
 
 }  // namespace kvasir::model

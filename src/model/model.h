@@ -102,4 +102,8 @@ Result<Model> bind_model(std::shared_ptr<const gguf::ModelFile> file,
                          bool (*is_supported)(TensorType),
                          VectorCheck vector_check = VectorCheck::kFinite);
 
+// The tensors that every token reads completely: all but the routed experts, a token embedding that
+// is not the head as well, and what has no role.
+std::vector<ByteSpan> dense_tensors(const Model& model);
+
 }  // namespace kvasir::model

@@ -72,6 +72,27 @@ TEST(Model, KnowsWhereExpertsAreOnDisk) {
 }
 
 // Each tensor is taken out in turn.
+// Of a model with a head of its own and of one without: all bytes are experts, token embedding or
+// dense.
+TEST(Model, KnowsWhatEveryTokenReads) {
+  for (bool tied : {false, true}) {
+    SynthesisPlan plan = tiny_plan();
+    plan.tied_output = tied;
+    const auto model = ModelPieces(plan).bind();
+    ASSERT_TRUE(model);
+    uint64_t others = tied ? 0 : model->token_embedding.n_out * model->token_embedding.row_bytes;
+    for (const Layer& layer : model->layers)
+      for (const ExpertMatrices* matrices : {&layer.gate, &layer.up, &layer.down})
+        others += matrices->n_experts * matrices->expert_stride;
+    uint64_t dense = 0;
+    for (ByteSpan tensor : dense_tensors(*model)) {
+      dense += tensor.size();
+      EXPECT_NE(tensor.data(), model->layers[0].down.data);
+    }
+    EXPECT_EQ(dense + others, model->file->tensor_bytes());
+  }
+}
+
 TEST(Model, NamesTheMissingTensor) {
   for (Architecture architecture : {Architecture::kQwen35Moe, Architecture::kQwen3Moe}) {
     const ModelPieces whole(tiny_plan(architecture));

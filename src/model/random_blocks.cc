@@ -14,7 +14,7 @@ using gguf::TensorType;
 
 // Weights come in groups with a seed of their own, so that a piece can start anywhere. Smaller:
 // more time goes into seeding. Larger: into the parts of a group that a piece does not want.
-constexpr size_t kGroupBytes = 16 * 1024;
+constexpr size_t kGroupBytes = size_t{16} * 1024;
 
 // Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
 uint64_t split_mix(uint64_t& state) {

@@ -57,7 +57,7 @@ Result<void> write_synthetic(const SynthesisPlan& plan, const std::string& path,
   for (const auto& planned : blueprint.writer.tensors()) all_bytes += planned.bytes;
   uint64_t done_bytes = 0;
   const auto fill = [&](const gguf::Writer::Planned& planned, uint64_t offset,
-                        std::span<std::byte> out) {
+                        std::span<std::byte> out) -> Result<void> {
     const SynthesisTensor& tensor = *by_name.at(planned.name);
     const uint64_t seed = tensor_seed(plan.seed, tensor.name);
     if (tensor.spread > 0)
@@ -65,7 +65,8 @@ Result<void> write_synthetic(const SynthesisPlan& plan, const std::string& path,
     else
       fill_uniform(tensor.low, tensor.high, seed, offset, out);
     done_bytes += out.size();
-    if (progress) progress(done_bytes, all_bytes);
+    if (progress) return progress(done_bytes, all_bytes);
+    return {};
   };
   return blueprint.writer.write(path, fill);
 }

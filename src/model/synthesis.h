@@ -33,7 +33,8 @@ SynthesisPlan small_plan(Architecture architecture);
 // n_layers 0: all of them, with the MTP block where the model has one.
 Result<SynthesisPlan> plan_like(const std::string& published_name, uint32_t n_layers);
 
-using Progress = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
+// An error ends the writing.
+using Progress = std::function<Result<void>(uint64_t done_bytes, uint64_t all_bytes)>;
 // Random valid blocks whose values have the spread of trained weights (about 1/sqrt(n_in)), so that
 // activations stay in range. The same plan gives the same bytes.
 Result<void> write_synthetic(const SynthesisPlan& plan, const std::string& path,

@@ -110,7 +110,7 @@ class TensorList {
     add(prefix_ + "ffn_gate_inp.weight", TensorType::kF32, {hp_.n_embd, hp_.n_experts},
         spread(hp_.n_embd));
     if (plan_.fused_gate_up) {
-      matrix("ffn_gate_up_exps", hp_.n_embd, {2 * width, hp_.n_experts});
+      matrix("ffn_gate_up_exps", hp_.n_embd, {uint64_t{2} * width, hp_.n_experts});
     } else {
       matrix("ffn_gate_exps", hp_.n_embd, {width, hp_.n_experts});
       matrix("ffn_up_exps", hp_.n_embd, {width, hp_.n_experts});

@@ -82,14 +82,25 @@ TEST(Synthesis, ReportsProgressUpToTheEnd) {
   uint64_t last = 0;
   uint64_t all = 0;
   const auto result = write_synthetic(small_plan(Architecture::kQwen35Moe), scratch.path(),
-                                      [&](uint64_t done, uint64_t total) {
+                                      [&](uint64_t done, uint64_t total) -> Result<void> {
                                         EXPECT_GT(done, last);
                                         last = done;
                                         all = total;
+                                        return {};
                                       });
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_GT(all, 20'000'000U);
   EXPECT_EQ(last, all);
+}
+
+TEST(Synthesis, EndsWithTheErrorOfItsProgress) {
+  ScratchFile scratch;
+  const auto result =
+      write_synthetic(small_plan(Architecture::kQwen35Moe), scratch.path(),
+                      [](uint64_t, uint64_t) -> Result<void> { return Error::limit("enough"); });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "enough");
+  EXPECT_FALSE(std::filesystem::exists(scratch.path()));
 }
 
 // Rows of 96 and 80 values in types with blocks of 256 and 32.

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
@@ -48,7 +48,7 @@ class TensorFinder {
   const gguf::ModelFile& file_;
   bool (*is_supported_)(TensorType);
   VectorCheck vector_check_;
-  std::unordered_set<std::string_view> used_;
+  std::set<std::string_view> used_;  // ordered: a hash could be made to collide
 };
 
 // Rows [first, first + count) as a matrix of their own.

@@ -158,12 +158,15 @@ class ModelPieces {
     for (const auto& [name, add] : keys_) add(writer);
     for (const TensorPiece& piece : tensors_) writer.add_tensor(piece.name, piece.type, piece.dims);
     ScratchFile scratch;
-    auto written = writer.write(scratch.path(), [&](const gguf::Writer::Planned& planned,
-                                                    uint64_t offset, std::span<std::byte> out) {
-      const auto index = static_cast<size_t>(&planned - writer.tensors().data());
-      std::copy_n(tensors_[index].data.begin() + static_cast<ptrdiff_t>(offset), out.size(),
-                  out.begin());
-    });
+    auto written =
+        writer.write(scratch.path(),
+                     [&](const gguf::Writer::Planned& planned, uint64_t offset,
+                         std::span<std::byte> out) -> Result<void> {
+                       const auto index = static_cast<size_t>(&planned - writer.tensors().data());
+                       std::copy_n(tensors_[index].data.begin() + static_cast<ptrdiff_t>(offset),
+                                   out.size(), out.begin());
+                       return {};
+                     });
     if (!written) ADD_FAILURE() << written.error().message;
     return open_file(scratch.path());
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "text/byte_alphabet.h"
 #include "text/utf8.h"
 
@@ -33,7 +34,7 @@ class SymbolTable {
  private:
   const Vocabulary& vocabulary_;
   std::deque<std::string> texts_;  // stable addresses for the views in others_
-  std::unordered_map<std::string_view, uint32_t> others_;
+  std::unordered_map<std::string_view, uint32_t, KeyedHash> others_;
   uint32_t next_;
 };
 
@@ -60,6 +61,7 @@ Result<MergeRules> MergeRules::build(const Vocabulary& vocabulary,
 
   const size_t slots = std::bit_ceil(2 * merges.size() + 2);
   rules.slots_.resize(slots);
+  rules.hash_multiplier_ = keyed_hash("merges") | 1;
   rules.hash_shift_ = 64 - static_cast<unsigned>(std::countr_zero(slots));
   rules.merges_.reserve(merges.size());
   std::string joined;
@@ -81,8 +83,9 @@ Result<MergeRules> MergeRules::build(const Vocabulary& vocabulary,
 }
 
 size_t MergeRules::slot_of(uint64_t pair) const {
-  // Fibonacci hashing: the high bits of a product with 2^64 / golden ratio.
-  return pair * 0x9E3779B97F4A7C15u >> hash_shift_;
+  // The high bits of a product with an odd number that the writer of a file cannot know: two pairs
+  // share a slot by chance alone.
+  return pair * hash_multiplier_ >> hash_shift_;
 }
 
 void MergeRules::insert(Symbol left, Symbol right, Rank rank) {

@@ -60,6 +60,7 @@ class MergeRules {
   std::array<Symbol, 256> byte_symbols_ = {};
   std::vector<Merge> merges_;  // by rank
   std::vector<Slot> slots_;    // open addressing; a power of two, at most half full
+  uint64_t hash_multiplier_ = 1;
   unsigned hash_shift_ = 0;
 };
 

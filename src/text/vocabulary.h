@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/keyed_hash.h"
 #include "gguf/metadata.h"
 #include "text/tokenizer.h"
 
@@ -39,7 +40,7 @@ class Vocabulary {
   std::vector<char> texts_;     // all strings, back to back
   std::vector<size_t> begins_;  // size() + 1 positions in texts_
   std::vector<TokenType> types_;
-  std::unordered_map<std::string_view, TokenId> ids_;
+  std::unordered_map<std::string_view, TokenId, KeyedHash> ids_;
 };
 
 }  // namespace kvasir::text
