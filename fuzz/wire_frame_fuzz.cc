@@ -13,17 +13,17 @@ using namespace kvasir::wire;
 void read_all(std::vector<std::byte> message, FrameOpener* opener) {
   MessageReader reader(message, opener);
   const std::byte* last = message.data();
-  size_t frames = 0;
+  bool whole = true;
   for (;;) {
     auto frame = reader.next();
     if (!frame) {
       KVASIR_CHECK(!frame.error().message.empty());
+      whole = false;
       frame = reader.next();
       KVASIR_CHECK(frame && !*frame);
       break;
     }
     if (!*frame) break;
-    ++frames;
     const ByteSpan body = (*frame)->body;
     const std::byte* begin = body.data() - kHeadBytes;
     KVASIR_CHECK(begin >= last && body.size() <= body_max((*frame)->head.type));
@@ -37,8 +37,9 @@ void read_all(std::vector<std::byte> message, FrameOpener* opener) {
     }
   }
   KVASIR_CHECK(reader.passed_data_bytes() <= message.size());
-  if (opener == nullptr || frames == 0) return;
-  // The same message again brings nothing.
+  // A message that was read to its end brings nothing when it comes again. (After an unknown frame
+  // a session is over; here reading on would find what stood behind it.)
+  if (opener == nullptr || !whole) return;
   MessageReader again(message, opener);
   auto frame = again.next();
   KVASIR_CHECK(!frame || !*frame);

@@ -72,8 +72,9 @@ class SessionRun {
           break;
         case 6: {
           const size_t index = script.u8() % kProbeMessageBytes.size();
+          static const auto kBodies = every_probe_body();
           arrive(role_ == Role::kWorker ? FrameType::kProbeEcho : FrameType::kProbe, index,
-                 probe_body(index));
+                 kBodies[index]);
           break;
         }
         case 7: {
@@ -92,6 +93,12 @@ class SessionRun {
   }
 
  private:
+  static std::vector<std::vector<std::byte>> every_probe_body() {
+    std::vector<std::vector<std::byte>> bodies;
+    for (size_t i = 0; i < kProbeMessageBytes.size(); ++i) bodies.push_back(probe_body(i));
+    return bodies;
+  }
+
   void arrive(FrameType type, uint64_t ticket, ByteSpan body) {
     FrameHead head;
     head.type = type;

@@ -122,7 +122,7 @@ void ClientSession::on_refused(ByteSpan body) {
 
 // One at a time: what follows would push a probe out of a proxy that holds it back.
 void ClientSession::send_probe(Time now) {
-  queue_probe(FrameType::kProbe, probes_);
+  queue_probe(FrameType::kProbe, probes_, probe_body(probes_));
   set_deadline(now + kProbeEchoWithinMs, CloseCode::kPath,
                fmt::format("a message of {} bytes did not come back within 5 s",
                            kProbeMessageBytes[probes_]));

@@ -92,8 +92,15 @@ Result<Restarting> decode_restarting(ByteSpan bytes) {
 std::vector<std::byte> probe_body(size_t index) {
   std::vector<std::byte> body(kProbeMessageBytes[index] - kHeadBytes - kTrailerBytes);
   // Neither constant nor of a period that a buffer's size could hide.
-  for (size_t i = 0; i < body.size(); ++i)
-    body[i] = static_cast<std::byte>((i * 131 + i / 251 + index) & 0xFF);
+  size_t value = index, until_carry = 251;
+  for (std::byte& byte : body) {
+    byte = static_cast<std::byte>(value & 0xFF);
+    value += 131;
+    if (--until_carry == 0) {
+      until_carry = 251;
+      ++value;
+    }
+  }
   return body;
 }
 

@@ -187,5 +187,13 @@ TEST(Messages, ProbesAreAsLongAsTheProtocolSays) {
     EXPECT_EQ(frame_bytes(probe_body(i).size(), true), kProbeMessageBytes[i]);
 }
 
+TEST(Messages, ProbesHoldTheBytesOfTheProtocolPage) {
+  for (size_t i = 0; i < kProbeMessageBytes.size(); ++i) {
+    const Bytes body = probe_body(i);
+    for (size_t k = 0; k < body.size(); ++k)
+      ASSERT_EQ(std::to_integer<size_t>(body[k]), (131 * k + k / 251 + i) % 256) << k;
+  }
+}
+
 }  // namespace
 }  // namespace kvasir::wire

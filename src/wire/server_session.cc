@@ -135,13 +135,13 @@ void ServerSession::turn_away(const Refused& refused) {
 }
 
 void ServerSession::on_probe(const Frame& frame, Time now) {
-  const auto expected = probe_body(probes_);
+  auto expected = probe_body(probes_);
   if (frame.head.ticket != probes_ ||
       !std::equal(frame.body.begin(), frame.body.end(), expected.begin(), expected.end())) {
     fail(CloseCode::kMalformed, fmt::format("PROBE {} is not as expected", probes_));
     return;
   }
-  queue_probe(FrameType::kProbeEcho, probes_);
+  queue_probe(FrameType::kProbeEcho, probes_, std::move(expected));
   if (++probes_ == kProbeMessageBytes.size()) open(hello_->node_key, welcome_, now);
 }
 

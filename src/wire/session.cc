@@ -206,11 +206,11 @@ void Session::queue_frame(FrameType type, uint64_t ticket, std::vector<std::byte
   (is_data(type) ? data_ : control_).push_back({head, std::move(body)});
 }
 
-void Session::queue_probe(FrameType type, size_t index) {
+void Session::queue_probe(FrameType type, size_t index, std::vector<std::byte> body) {
   probe_.emplace();
   probe_->head.type = type;
   probe_->head.ticket = index;
-  probe_->body = probe_body(index);
+  probe_->body = std::move(body);
 }
 
 std::vector<std::byte> Session::next_message(Time now) {

@@ -119,7 +119,7 @@ class Session {
   // A message without tags.
   void queue_message(std::vector<std::byte> message) { untagged_.push_back(std::move(message)); }
   // A probe or its echo: leaves before anything else and alone, so that its message has one size.
-  void queue_probe(FrameType type, size_t index);
+  void queue_probe(FrameType type, size_t index, std::vector<std::byte> body);
 
   void begin_probing(SessionTaggers taggers, Role peer_role);
   void open(const Key& peer_key, Welcome welcome, Time now);

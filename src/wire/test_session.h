@@ -32,6 +32,7 @@ class ToyTagger final : public FrameTagger {
  public:
   ToyTagger(uint64_t key, Toy toy) : key_(key), toy_(toy) {}
   Tag seal(uint64_t number, ByteSpan head, std::span<std::byte> body) override {
+    if (toy_ == Toy::kBelievesAll) return {};  // fuzzers have no time for it
     return toy_hash<kTagBytes>(key_ + number * 1'000'003, {head, body});
   }
   bool open(uint64_t number, ByteSpan head, std::span<std::byte> body, const Tag& tag) override {
