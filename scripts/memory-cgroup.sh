@@ -1,6 +1,8 @@
 # To be sourced: runs commands in a memory cgroup of their own, version 1 or 2, where the system allows it.
 # Whoever sources it calls `leave_cgroup` at the end.
 
+cgroup=
+
 # Sets up nothing yet: false where it cannot be done.
 find_cgroup() {
   if [ -d /sys/fs/cgroup/memory ]; then

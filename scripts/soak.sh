@@ -31,18 +31,26 @@ judge() {  # judge NAME LOG
   [ $((late * 100)) -le $((early * 105)) ]
 }
 
+ask() {  # ask LOG REPORT: the chat behind descriptor 3, again and again, when it has answered
+  local asked=0 end=$((SECONDS + half))
+  while [ $SECONDS -lt $end ]; do
+    if [ "$(grep -c '^answer:' "$2")" -ge $asked ]; then
+      printf 'Tell me a tale about a fox and a king.\n/reset\n' >&3
+      asked=$((asked + 1))
+    fi
+    sleep 2
+    sample "$1"
+  done
+  exec 3>&-
+  echo "soak: $asked answers of up to 100 tokens"
+}
+
 # One long-lived process: a chat that is asked, reset and asked again.
 mkfifo "$folder/fifo"
-"$kvasir" chat -n 100 <"$folder/fifo" >/dev/null 2>&1 &
+"$kvasir" chat -n 100 --stats <"$folder/fifo" >/dev/null 2>"$folder/report" &
 process=$!
 exec 3>"$folder/fifo"
-end=$((SECONDS + half))
-while [ $SECONDS -lt $end ]; do
-  printf 'Tell me a tale about a fox and a king.\n/reset\n' >&3
-  sleep 2
-  sample "$folder/chat"
-done
-exec 3>&-
+ask "$folder/chat" "$folder/report"
 wait "$process"
 judge "all in memory" "$folder/chat"
 
@@ -54,23 +62,12 @@ model=${SOAK_MODEL:-$folder/4-layers.gguf}
 [ -e "$model" ] || "$kvasir" synth --like qwen3.5-122b-a10b --layers 4 -o "$model" >/dev/null
 mkfifo "$folder/fifo2"
 limited "$limit" "$kvasir" chat -m "$model" --expert-ram auto -n 100 --stats <"$folder/fifo2" >/dev/null \
-  2>"$folder/report" &
+  2>"$folder/report2" &
 process=$!
 exec 3>"$folder/fifo2"
 # The shell that starts it becomes it.
 process=$(while ! head -n 1 "$cgroup/cgroup.procs" 2>/dev/null | grep .; do sleep 0.2; done)
-asked=0
-end=$((SECONDS + half))
-while [ $SECONDS -lt $end ]; do
-  if [ "$(grep -c '^answer:' "$folder/report")" -ge $asked ]; then
-    printf 'Tell me a tale about a fox and a king.\n/reset\n' >&3
-    asked=$((asked + 1))
-  fi
-  sleep 2
-  sample "$folder/store"
-done
-exec 3>&-
+ask "$folder/store" "$folder/report2"
 wait
-echo "soak, larger than the memory: $asked answers of up to 100 tokens"
-grep -A 2 '^experts' "$folder/report" | tail -n 3
+grep -A 2 '^experts' "$folder/report2" | tail -n 3
 judge "larger than the memory" "$folder/store"

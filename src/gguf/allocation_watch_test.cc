@@ -16,6 +16,9 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) std::abort();
   return memory;
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {  // what sorting asks for
+  return operator new(bytes);
+}
 // The compiler may inline these and not the `new` above, and then takes the pair for a mistake.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void operator delete(void* memory) noexcept {
