@@ -227,9 +227,7 @@ Result<std::optional<uint64_t>> Session::plan_store(const ExpertRam& flag, uint6
     bytes = engine::automatic_store_bytes(memory_, dense, least, available);
   }
   if (!bytes) return bytes;
-  uint64_t n_experts = 0;
-  for (const expert::StoredLayer& layer : layers) n_experts += layer.shape.n_experts;
-  bytes = std::min(*bytes / one, n_experts) * one;
+  bytes = expert::StoredExpertService::slots_of(layers, *bytes) * one;
   memory_.experts = *bytes;
   return bytes;
 }

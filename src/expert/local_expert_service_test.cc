@@ -3,8 +3,8 @@
 
 #include <limits>
 #include <memory>
-#include <numeric>
 
+#include "expert/test_request.h"
 #include "expert/test_weights.h"
 
 namespace kvasir::expert {
@@ -45,24 +45,9 @@ struct Weights {
   TestMatrix gate, up, down;
 };
 
-struct Request {
+struct Request : TestRequest {
   Request(Random& random, size_t n_rows, uint32_t the_layer)
-      : rows(random_floats(random, n_rows * kEmbd)), layer(the_layer) {
-    std::vector<uint16_t> all(kExperts);
-    std::iota(all.begin(), all.end(), uint16_t{0});
-    for (size_t row = 0; row < n_rows; ++row) {
-      std::shuffle(all.begin(), all.end(), random);
-      ids.insert(ids.end(), all.begin(), all.begin() + kTopK);
-    }
-  }
-  ExpertRequest view(OutputEncoding encoding = OutputEncoding::kF32) const {
-    return {layer, rows.data(), rows.size() / kEmbd, ids.data(), kTopK, encoding};
-  }
-  size_t n_outputs() const { return ids.size() * kEmbd; }
-
-  std::vector<float> rows;
-  std::vector<uint16_t> ids;
-  uint32_t layer;
+      : TestRequest(random, {kEmbd, kExperts, kTopK}, n_rows, the_layer) {}
 };
 
 std::vector<float> evaluate(const ExpertView& expert, std::span<const float> x,
@@ -107,7 +92,7 @@ TEST(LocalExpertService, ComputesWhatTheFormulaSays) {
         for (const kernels::KernelTable* table : all_tables()) {
           ThreadPool pool(2);
           LocalExpertService service(weights.layers(), *table, pool);
-          std::vector<float> out(request.n_outputs(), -1.0F);
+          std::vector<float> out = request.output();
           auto failures = service.compute(request.view(encoding), out.data());
           ASSERT_TRUE(failures);
           EXPECT_TRUE(failures->empty());
@@ -139,7 +124,7 @@ TEST(LocalExpertService, FailsOnlyTheRowsOfABrokenExpert) {
 
     ThreadPool pool(2);
     LocalExpertService service(weights.layers(), kernels::scalar(), pool);
-    std::vector<float> out(request.n_outputs(), -1.0F);
+    std::vector<float> out = request.output();
     const auto failures = service.compute(request.view(), out.data()).value();
 
     size_t next = 0;
@@ -173,12 +158,12 @@ TEST(LocalExpertService, RefusesLayersAndExpertsThatAreNotThere) {
   ThreadPool pool(1);
   LocalExpertService service(weights.layers(), kernels::scalar(), pool);
   Request request(random, 2, 2);
-  std::vector<float> out(request.n_outputs(), -1.0F);
+  std::vector<float> out = request.output();
   EXPECT_THAT(service.compute(request.view(), out.data()).error().message, HasSubstr("layer 2"));
   request.layer = 0;
   request.ids.back() = kExperts;
   EXPECT_THAT(service.compute(request.view(), out.data()).error().message, HasSubstr("expert 6"));
-  EXPECT_EQ(out, std::vector<float>(request.n_outputs(), -1.0F));
+  EXPECT_EQ(out, request.output());
 }
 
 }  // namespace

@@ -87,13 +87,18 @@ uint64_t StoredExpertService::slot_bytes(std::span<const StoredLayer> layers) {
   return most;
 }
 
-Result<std::unique_ptr<StoredExpertService>> StoredExpertService::create(
-    std::vector<StoredLayer> layers, std::unique_ptr<FileReader> reader, Options options,
-    const kernels::KernelTable& kernels, ThreadPool& pool) {
+uint64_t StoredExpertService::slots_of(std::span<const StoredLayer> layers, uint64_t budget_bytes) {
   uint64_t n_experts = 0;
   for (const StoredLayer& layer : layers) n_experts += layer.shape.n_experts;
   const uint64_t one = slot_bytes(layers);
-  const uint64_t n_slots = std::min(one == 0 ? 0 : options.budget_bytes / one, n_experts);
+  return std::min(one == 0 ? 0 : budget_bytes / one, n_experts);
+}
+
+Result<std::unique_ptr<StoredExpertService>> StoredExpertService::create(
+    std::vector<StoredLayer> layers, std::unique_ptr<FileReader> reader, Options options,
+    const kernels::KernelTable& kernels, ThreadPool& pool) {
+  const uint64_t one = slot_bytes(layers);
+  const uint64_t n_slots = slots_of(layers, options.budget_bytes);
   if (n_slots == 0)
     return Error::limit("{} bytes for experts, one needs {}", options.budget_bytes, one);
   auto memory = std::make_unique<Memory>(n_slots * one);

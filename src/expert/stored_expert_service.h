@@ -56,6 +56,8 @@ class StoredExpertService final : public ExpertService {
   // Fewer slots than a row needs experts would make one row wait for several rounds of reading.
   static size_t slots_min(size_t top_k) { return top_k; }
   static uint64_t slot_bytes(std::span<const StoredLayer> layers);
+  // What create() makes of a budget: no more than all experts need.
+  static uint64_t slots_of(std::span<const StoredLayer> layers, uint64_t budget_bytes);
 
   struct Options {
     // Memory for slots; what is more than all experts need is not taken.

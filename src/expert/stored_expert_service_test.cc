@@ -8,9 +8,9 @@
 #include <deque>
 #include <filesystem>
 #include <map>
-#include <numeric>
 
 #include "expert/local_expert_service.h"
+#include "expert/test_request.h"
 #include "expert/test_weights.h"
 
 namespace kvasir::expert {
@@ -142,24 +142,9 @@ struct Weights {
   std::vector<StoredLayer> layers;
 };
 
-struct Request {
+struct Request : TestRequest {
   Request(Random& random, size_t n_rows, uint32_t the_layer)
-      : rows(random_floats(random, n_rows * kEmbd)), layer(the_layer) {
-    std::vector<uint16_t> all(kExperts);
-    std::iota(all.begin(), all.end(), uint16_t{0});
-    for (size_t row = 0; row < n_rows; ++row) {
-      std::shuffle(all.begin(), all.end(), random);
-      ids.insert(ids.end(), all.begin(), all.begin() + kTopK);
-    }
-  }
-  ExpertRequest view(OutputEncoding encoding = OutputEncoding::kF32) const {
-    return {layer, rows.data(), rows.size() / kEmbd, ids.data(), kTopK, encoding};
-  }
-  std::vector<float> output() const { return std::vector<float>(ids.size() * kEmbd, -1.0F); }
-
-  std::vector<float> rows;
-  std::vector<uint16_t> ids;
-  uint32_t layer;
+      : TestRequest(random, {kEmbd, kExperts, kTopK}, n_rows, the_layer) {}
 };
 
 std::unique_ptr<StoredExpertService> make_store(const Weights& weights, size_t slots,

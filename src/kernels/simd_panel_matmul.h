@@ -3,6 +3,8 @@
 // are those of simd_matmul.h, element by element and in block order.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/simd_panel.h"
 
 #if defined(__AVX512VNNI__)
@@ -294,21 +296,11 @@ __attribute__((noinline)) void add_panels(const Panels& panels, const uint8_t* x
   }
 }
 
-template <bool condition, typename A, typename B>
-struct Either {
-  using Type = A;
-};
-template <typename A, typename B>
-struct Either<false, A, B> {
-  using Type = B;
-};
-
 // As MatMul; worth it from kPanelColumnsMin columns on.
 template <typename Weights>
 void panel_matmul(const std::byte* w, size_t row_bytes, size_t n_rows, size_t n, const std::byte* x,
                   size_t x_stride, size_t n_x, float* y, size_t y_stride) {
-  using Panels =
-      typename Either<(Weights::kBytes >= 64), PanelsK<Weights>, Panels32<Weights>>::Type;
+  using Panels = std::conditional_t<(Weights::kBytes >= 64), PanelsK<Weights>, Panels32<Weights>>;
   const uint8_t* weights = reinterpret_cast<const uint8_t*>(w);
   const size_t n_blocks = n / Panels::kBlockLength;
   Panels panels;
