@@ -18,7 +18,7 @@ Result<void> check(const ExpertRequest& request, std::span<const LayerExperts> l
     return Error::invalid("layer {} of a model with {} layers", request.layer, layers.size());
   const uint32_t n_experts = layers[request.layer].n_experts;
   for (size_t i = 0; i < request.n_rows * request.top_k; ++i)
-    if (request.ids[i] >= n_experts)
+    if (request.ids[i] >= n_experts && request.ids[i] != kNoExpert)
       return Error::invalid("expert {} of layer {}, which has {} experts", request.ids[i],
                             request.layer, n_experts);
   return {};
@@ -34,9 +34,14 @@ Result<void> ExpertGroups::sort(const ExpertRequest& request, std::span<const La
   const size_t n_pairs = request.n_rows * request.top_k;
 
   first_pair_.assign(layer.n_experts + 1, 0);
-  for (size_t i = 0; i < n_pairs; ++i) ++first_pair_[request.ids[i] + 1U];
+  size_t n_wanted = 0;
+  for (size_t i = 0; i < n_pairs; ++i) {
+    if (request.ids[i] == kNoExpert) continue;
+    ++first_pair_[request.ids[i] + 1U];
+    ++n_wanted;
+  }
   groups_.clear();
-  group_of_.resize(n_pairs);
+  group_of_.resize(n_wanted);
   for (uint32_t expert = 0; expert < layer.n_experts; ++expert) {
     const size_t begin = first_pair_[expert];
     const size_t end = begin + first_pair_[expert + 1];
@@ -46,9 +51,10 @@ Result<void> ExpertGroups::sort(const ExpertRequest& request, std::span<const La
       group_of_[pair] = static_cast<uint32_t>(groups_.size());
     groups_.push_back({static_cast<uint16_t>(expert), begin, end, std::nullopt});
   }
-  pairs_.resize(n_pairs);
+  pairs_.resize(n_wanted);
   pair_of_.resize(n_pairs);
   for (size_t i = 0; i < n_pairs; ++i) {
+    if (request.ids[i] == kNoExpert) continue;
     const size_t pair = first_pair_[request.ids[i]]++;
     pairs_[pair] = {static_cast<uint32_t>(i / request.top_k), out + i * n_embd, std::nullopt};
     pair_of_[i] = pair;
@@ -62,6 +68,7 @@ std::vector<RowFailure> ExpertGroups::finish(const ExpertRequest& request, size_
   for (size_t row = 0; row < request.n_rows; ++row) {
     for (size_t rank = 0; rank < request.top_k; ++rank) {
       const size_t index = row * request.top_k + rank;
+      if (request.ids[index] == kNoExpert) continue;
       const size_t pair = pair_of_[index];
       const auto& error = groups_[group_of_[pair]].error;
       const auto& failure = pairs_[pair].failure;

@@ -205,14 +205,14 @@ Result<std::vector<RowFailure>> StoredExpertService::compute(const ExpertRequest
                                                              float* out) {
   KVASIR_TRY_VOID(groups_.sort(request, shapes_, out));
   const uint32_t layer = request.layer;
-  if (last_layer_ && layer <= *last_layer_) cache_.start_round();
+  if (last_layer_ && layer <= *last_layer_ && !request.goes_on) cache_.start_round();
   last_layer_ = layer;
 
   collect(milliseconds(0));
   look_up(layer);
-  judge_guesses(layer);
+  if (!request.goes_on) judge_guesses(layer);
   request_missing(layer);
-  start_guesses();
+  if (!request.goes_on) start_guesses();
   move_arrived(layer);
   while (!ready_.empty() || !waiting_.empty() || !missing_.empty()) {
     if (!ready_.empty()) {
@@ -332,6 +332,11 @@ void StoredExpertService::release(uint32_t slot) {
   if (!loading_[slot].error || cache_.is_held(slot)) return;
   loading_[slot].error.reset();
   cache_.drop(slot);
+}
+
+bool StoredExpertService::is_at_hand(uint32_t layer, uint16_t expert) const {
+  const auto slot = cache_.find({layer, expert});
+  return slot && loading_[*slot].reads_left == 0 && !loading_[*slot].error;
 }
 
 bool StoredExpertService::wants_guess(uint32_t layer) const {

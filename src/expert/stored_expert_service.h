@@ -76,6 +76,7 @@ class StoredExpertService final : public ExpertService {
   ~StoredExpertService() override;
 
   Result<std::vector<RowFailure>> compute(const ExpertRequest& request, float* out) override;
+  bool is_at_hand(uint32_t layer, uint16_t expert) const override;
   bool wants_guess(uint32_t layer) const override;
   void guess(uint32_t layer, std::span<const uint16_t> ids, size_t top_k) override;
 
