@@ -21,6 +21,9 @@ struct ExpertRequest {
   const uint16_t* ids = nullptr;
   size_t top_k = 0;
   OutputEncoding encoding = OutputEncoding::kF32;
+  // [n_rows] which sequence (its id, unique in this process) a row belongs to; may be null. Changes
+  // no result: it tells whose answers were made with what came back.
+  const uint64_t* row_owner = nullptr;
 };
 
 // One row that could not be computed (kNonFinite names layer, expert and matrix). Other rows are
