@@ -66,6 +66,14 @@ void Batch::spread_failures() {
   }
 }
 
+bool Batch::drop_cancelled() {
+  for (const SequenceRows& each : sequences_) {
+    if (!each.sequence->cancelled()) continue;
+    for (uint32_t row : each.rows) fail(row, Error::invalid("the sequence was cancelled"));
+  }
+  return std::find(failed_.begin(), failed_.end(), 0) != failed_.end();
+}
+
 std::vector<SequenceFailure> Batch::finish() {
   spread_failures();
   std::vector<SequenceFailure> failures;

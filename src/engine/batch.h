@@ -50,6 +50,9 @@ class Batch {
   void fail_all(const Error& error);
   // Fails what comes after a failed row in its sequence. To be called between two steps.
   void spread_failures();
+  // Fails the rows of sequences that were cancelled. To be called between two layers. Returns
+  // whether there is anything left to compute.
+  bool drop_cancelled();
 
   // Moves the sequences to their new positions, or marks them failed and lists them.
   std::vector<SequenceFailure> finish();

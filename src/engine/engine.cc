@@ -134,15 +134,20 @@ Result<std::vector<SequenceFailure>> Engine::forward(std::span<const Row> rows,
   state_->embed();
   fill_rope_tables(ws);
   size_t n_attention = 0, n_delta = 0;
-  for (size_t index = 0; index < ws.model.layers.size(); ++index) {
+  bool anything_left = ws.batch.drop_cancelled();
+  for (size_t index = 0; anything_left && index < ws.model.layers.size(); ++index) {
     const model::Layer& layer = ws.model.layers[index];
     const bool is_last = index + 1 == ws.model.layers.size();
     size_t& kind_index = layer.kind == model::LayerKind::kAttention ? n_attention : n_delta;
     // Nothing reads what the last layer makes of rows without logits, except through the caches.
     state_->compute_layer({layer, static_cast<int>(index), kind_index++},
                           is_last ? ws.batch.n_logits() : ws.batch.size());
+    anything_left = ws.batch.drop_cancelled();
   }
-  state_->compute_logits(logits);
+  if (anything_left)
+    state_->compute_logits(logits);
+  else
+    std::fill(logits.begin(), logits.end(), 0.0F);
   return ws.batch.finish();
 }
 

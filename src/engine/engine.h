@@ -60,8 +60,9 @@ class Engine {
 
   // Computes up to rows_max rows. logits: [rows that want logits][n_vocab], in row order. A row
   // that ends in a non-finite value fails its sequence (listed in the result; its logits are zeros)
-  // and no other. An Error (a token out of range, a full context, a failed sequence, too many rows)
-  // means that nothing was computed and no sequence changed.
+  // and no other; the same goes for sequences that are cancelled meanwhile. An Error (a token out
+  // of range, a full context, a failed sequence, too many rows) means that nothing was computed and
+  // no sequence changed.
   Result<std::vector<SequenceFailure>> forward(std::span<const Row> rows, std::span<float> logits);
 
   void set_tap(Tap tap);

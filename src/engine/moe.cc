@@ -128,26 +128,40 @@ void Moe::guess_next(expert::ExpertService& experts) {
   experts.guess(layer_index, std::span(guess.ids).first(n_valid * top_k_), top_k_);
 }
 
+// Rows that failed are left out, so that a cancelled sequence costs no more work here or elsewhere:
+// the others move together, are asked for, and what came back moves apart again. Nothing reads the
+// normed rows after this.
 void Moe::compute_routed(expert::ExpertService& experts) {
-  // Rows that failed still have a place in the request, with something valid in it.
+  const size_t out_stride = top_k_ * n_embd_;
+  size_t n_asked = 0;
   for (size_t row = 0; row < n_rows_; ++row) {
-    if (!ws_.batch.failed(row)) continue;
-    std::fill_n(ws_.normed.row(row), n_embd_, 0.0F);
-    for (size_t rank = 0; rank < top_k_; ++rank)
-      ws_.expert_ids[row * top_k_ + rank] = static_cast<uint16_t>(rank);
+    if (ws_.batch.failed(row)) continue;
+    if (row != n_asked) {
+      std::copy_n(ws_.normed.row(row), n_embd_, ws_.normed.row(n_asked));
+      std::copy_n(ws_.expert_ids.data() + row * top_k_, top_k_,
+                  ws_.expert_ids.data() + n_asked * top_k_);
+    }
+    ws_.row_owners[n_asked] = ws_.batch.row(row).sequence->id();
+    ws_.asked_rows[n_asked++] = static_cast<uint32_t>(row);
   }
-  auto failures = experts.compute({static_cast<uint32_t>(place_.index), ws_.normed.values.data(),
-                                   n_rows_, ws_.expert_ids.data(), top_k_, ws_.options.encoding},
-                                  ws_.expert_out.data());
+  auto failures =
+      experts.compute({static_cast<uint32_t>(place_.index), ws_.normed.values.data(), n_asked,
+                       ws_.expert_ids.data(), top_k_, ws_.options.encoding, ws_.row_owners.data()},
+                      ws_.expert_out.data());
   if (!failures) {
     ws_.batch.fail_all(failures.error());
   } else {
-    for (const auto& [row, error] : *failures) {
+    for (const auto& [asked, error] : *failures) {
+      const size_t row = ws_.asked_rows[asked];
       Error at = error;
       at.message += fmt::format(" at position {}", ws_.batch.row(row).position);
       ws_.batch.fail(row, std::move(at));
     }
   }
+  // From the last one on, so that no row is written over before it has moved.
+  for (size_t asked = n_asked; asked-- > 0 && ws_.asked_rows[asked] != asked;)
+    std::copy_n(ws_.expert_out.data() + asked * out_stride, out_stride,
+                ws_.expert_out.data() + ws_.asked_rows[asked] * out_stride);
   ws_.batch.spread_failures();
   ws_.tap_rows("ffn_moe_down", place_.index, ws_.expert_out.data(), top_k_ * n_embd_, n_rows_);
 }

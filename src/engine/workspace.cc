@@ -94,6 +94,8 @@ Workspace::Workspace(const model::Model& the_model, const kernels::KernelTable& 
   expert_ids.resize(rows * hp.n_experts_used);
   expert_weights.resize(rows * hp.n_experts_used);
   expert_out.resize(rows * hp.n_experts_used * hp.n_embd);
+  asked_rows.resize(rows);
+  row_owners.resize(rows);
   shared_gate.resize(rows * hp.shared_expert_width);
   shared_up.resize(rows * hp.shared_expert_width);
   shared_out.resize(hp.shared_expert_width != 0 ? rows * hp.n_embd : 0);
@@ -149,7 +151,8 @@ size_t Workspace::allocated_bytes() const {
     floats += buffer->capacity();
   size_t bytes = floats * sizeof(float) +
                  (expert_ids.capacity() + router_guess.ids.capacity()) * sizeof(uint16_t) +
-                 router_guess.is_valid.capacity();
+                 asked_rows.capacity() * sizeof(uint32_t) +
+                 row_owners.capacity() * sizeof(uint64_t) + router_guess.is_valid.capacity();
   for (const InputRows* input :
        {&normed, &attention_result, &delta_result, &shared_hidden, &router_guess.normed})
     bytes += input->quantised.allocated_bytes();

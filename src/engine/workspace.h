@@ -102,6 +102,8 @@ struct Workspace {
   std::vector<uint16_t> expert_ids;   // [rows_max][n_experts_used]
   std::vector<float> expert_weights;  // the same
   std::vector<float> expert_out;      // [rows_max][n_experts_used][n_embd]
+  std::vector<uint32_t> asked_rows;   // rows that the expert service is asked for
+  std::vector<uint64_t> row_owners;   // of them: ids of their sequences
   std::vector<float> shared_gate, shared_up, shared_out;
   std::vector<float> shared_sigma;  // one per row
   InputRows shared_hidden;

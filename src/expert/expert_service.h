@@ -25,7 +25,8 @@ struct ExpertRequest {
   const uint16_t* ids = nullptr;
   size_t top_k = 0;
   OutputEncoding encoding = OutputEncoding::kF32;
-  // [n_rows]: the id of each row's sequence; null: nobody asks.
+  // [n_rows] which sequence (its id, unique in this process) a row belongs to; may be null. Changes
+  // no result: it tells whose answers were made with what came back.
   const uint64_t* row_owner = nullptr;
   // The rest of the request before: the same rows of the same layer, other experts.
   bool goes_on = false;
