@@ -21,6 +21,8 @@ std::string_view error_kind_name(ErrorKind kind) {
       return "limit";
     case ErrorKind::kNonFinite:
       return "non-finite";
+    case ErrorKind::kUntrusted:
+      return "untrusted";
   }
   return "unknown";
 }

@@ -19,6 +19,7 @@ enum class ErrorKind : uint8_t {
   kInvalid,      // an argument outside its allowed values
   kLimit,        // too large: context, memory, configured bound
   kNonFinite,    // NaN or infinity came out of a computation
+  kUntrusted,    // built on something that turned out to be false; to be done again
 };
 
 std::string_view error_kind_name(ErrorKind kind);
@@ -50,6 +51,7 @@ struct Error {
   KVASIR_ERROR_FACTORY(invalid, kInvalid)
   KVASIR_ERROR_FACTORY(limit, kLimit)
   KVASIR_ERROR_FACTORY(non_finite, kNonFinite)
+  KVASIR_ERROR_FACTORY(untrusted, kUntrusted)
 #undef KVASIR_ERROR_FACTORY
 };
 

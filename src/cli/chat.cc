@@ -35,32 +35,30 @@ class Conversation {
   Conversation(const ChatOptions& options, engine::SamplerOptions sampling, Session& session,
                const text::Tokenizer& tokenizer)
       : options_(options),
-        sampling_(std::move(sampling)),
         session_(session),
         tokenizer_(tokenizer),
-        never_(never_sampled(tokenizer, session.n_vocab())),
-        sampler_(sampling_, never_) {}
+        generation_(session, tokenizer, std::move(sampling)) {}
 
   Result<void> reset() {
-    KVASIR_TRY(sequence_, session_.new_sequence());
-    sampler_ = engine::Sampler(sampling_, never_);
-    unfed_.clear();
     answered_ = false;
-    if (!options_.system.empty()) unfed_ = text::chat_turn(tokenizer_, "system", options_.system);
-    return {};
+    return generation_.reset();
   }
 
   // kLimit, with the conversation as it was, if the turn does not fit into the context.
   Result<Answer> take_turn(const std::string& text, const TextSink& on_text) {
-    std::vector<text::TokenId> prompt = unfed_;
+    std::vector<text::TokenId> prompt;
     const auto append = [&](const std::vector<text::TokenId>& ids) {
       prompt.insert(prompt.end(), ids.begin(), ids.end());
     };
-    if (answered_) append(text::chat_answer_end(tokenizer_));
+    if (answered_) {
+      append(text::chat_answer_end(tokenizer_));
+    } else if (!options_.system.empty()) {
+      append(text::chat_turn(tokenizer_, "system", options_.system));
+    }
     append(text::chat_turn(tokenizer_, "user", text));
     append(text::chat_answer_start(tokenizer_, thinking(options_.thinking)));
 
-    const uint64_t used = sequence_->position() + prompt.size();
+    const uint64_t used = generation_.size() + prompt.size();
     if (used >= session_.context()) {
       return Error::limit("the conversation would have {} with this turn, the context has {}",
                           counted(used, "token"), session_.context())
@@ -69,11 +67,9 @@ class Conversation {
     }
     const uint64_t room = session_.context() - used;
     KVASIR_TRY(Answer answer,
-               generate_answer(session_, *sequence_, tokenizer_, sampler_,
-                               {prompt, std::min(room, options_.tokens.value_or(kDefaultTokens)),
-                                options_.stops, LogitsHash::kNone},
-                               on_text));
-    unfed_ = answer.unfed;
+               generation_.answer({prompt, std::min(room, options_.tokens.value_or(kDefaultTokens)),
+                                   options_.stops, LogitsHash::kNone, std::nullopt},
+                                  on_text));
     answered_ = true;
     return answer;
   }
@@ -86,14 +82,10 @@ class Conversation {
   }
 
   const ChatOptions& options_;
-  const engine::SamplerOptions sampling_;
   Session& session_;
   const text::Tokenizer& tokenizer_;
-  const std::vector<text::TokenId> never_;
-  engine::Sampler sampler_;
-  std::unique_ptr<engine::Sequence> sequence_;
-  std::vector<text::TokenId> unfed_;  // comes before the next turn
-  bool answered_ = false;             // an answer's end has to be fed before the next turn
+  Generation generation_;
+  bool answered_ = false;  // an answer's end has to be fed before the next turn
 };
 
 constexpr std::string_view kCommands =

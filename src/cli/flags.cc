@@ -146,6 +146,37 @@ void add_kv_type(CLI::App& verb, kernels::KvType& target) {
                               "How keys and values are kept (default: f16)");
 }
 
+void add_swarm_flags(CLI::App& verb, SwarmFlags& flags) {
+  add_parsed(verb, "--swarm-listen", "[HOST:]PORT",
+             "Let workers join at ws://HOST:PORT/swarm (host default: 127.0.0.1; port 0: any free "
+             "one) and compute experts",
+             [&flags](const std::string& text) -> Result<void> {
+               KVASIR_TRY(flags.listen, parse_address(text));
+               return {};
+             });
+  add_choice<swarm::DispatchMode>(
+      verb, "--dispatch", flags.dispatch,
+      {{"auto", swarm::DispatchMode::kAuto}, {"always", swarm::DispatchMode::kAlways}},
+      "Ship experts where that is faster, or always when a worker holds them (default: auto)");
+  add_parsed(verb, "--verify", "none|sampled[=SHARE]|all",
+             "How many of the workers' answers are computed here, too (default: sampled=0.02)",
+             [&flags](const std::string& text) -> Result<void> {
+               KVASIR_TRY(flags.verify_share, parse_verify(text));
+               return {};
+             });
+  add_number(verb, "--wait-workers", flags.wait_workers, 1, 4096,
+             "Begin when so many workers have joined (default: at once)");
+  add_path(verb, "--swarm-report", flags.report,
+           "Write the swarm's status at the end to this file, as JSON");
+  add_path(verb, "--trace", flags.trace,
+           "Write where the time of every step went to this file; kvasir why reads it");
+  add_path(verb, "--token-file", flags.token_file, "Workers must show the token in this file");
+  add_path(verb, "--identity", flags.identity,
+           "File with this backbone's key, made if it is not there (default: a new key each time)");
+  add_path(verb, "--evidence", flags.evidence,
+           "Folder for the evidence against workers that answered wrongly (default: not kept)");
+}
+
 void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
   add_number(verb, "--threads", flags.threads, 1, kThreadsMax, "Threads (default: all processors)");
   add_number(verb, "--ctx", flags.context, 1, model::kContextMax,
@@ -172,6 +203,7 @@ void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& d
                return {};
              });
   verb.add_flag("--stats", flags.stats, "Print speed, memory and kernels on standard error");
+  add_swarm_flags(verb, flags.swarm);
 }
 
 void add_prompt_flags(CLI::App& verb, PromptFlags& flags) {
@@ -223,6 +255,8 @@ void add_generate_flags(CLI::App& verb, GenerateOptions& options) {
              "Generate at most so many tokens (default: 256, or what is left of the context)");
   add_stops(verb, options.stops);
   verb.add_flag("--echo", options.echo, "Print the prompt too");
+  add_number(verb, "--pace", options.pace, 1, 10'000,
+             "Generate at most so many tokens a second (default: as fast as possible)");
   // A flag with a value, not an option: a bare --logits-hash must not swallow what follows.
   verb.add_flag("--logits-hash{sampled}")
       ->description("Print the SHA-256 of all logits sampled from; =all: of the prompt's too")

@@ -36,8 +36,8 @@ Result<int> generate(const GenerateOptions& options) {
   }
 
   KVASIR_TRY(auto session, Session::open(file, options.compute, context));
-  KVASIR_TRY(auto sequence, session->new_sequence());
-  engine::Sampler sampler(sampling, never_sampled(tokenizer, session->n_vocab()));
+  Generation generation(*session, tokenizer, sampling);
+  KVASIR_TRY_VOID(generation.reset());
   Output output = Output::standard();
   bool at_line_start = true;
   const TextSink write = [&](std::string_view text) {
@@ -47,9 +47,9 @@ Result<int> generate(const GenerateOptions& options) {
 
   const InterruptScope interrupts;
   if (options.echo) KVASIR_TRY_VOID(write(prompt_text));
-  KVASIR_TRY(Answer answer,
-             generate_answer(*session, *sequence, tokenizer, sampler,
-                             {prompt, plan.tokens, options.stops, options.hash}, write));
+  KVASIR_TRY(
+      Answer answer,
+      generation.answer({prompt, plan.tokens, options.stops, options.hash, options.pace}, write));
   if (!at_line_start) KVASIR_TRY_VOID(output.write("\n"));
   if (options.hash != LogitsHash::kNone)
     KVASIR_TRY_VOID(output.write(fmt::format("logits-hash: {}\n", answer.logits_hash)));

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <thread>
 
-#include "base/sha256.h"
 #include "cli/interrupt.h"
 #include "cli/parsing.h"
 #include "text/detokenizer.h"
@@ -91,7 +91,7 @@ Result<size_t> feed(Session& session, engine::Sequence& sequence,
     const size_t with_logits = every ? count : rows.back().wants_logits ? 1 : 0;
     logits.resize(with_logits * n_vocab);
     KVASIR_TRY(std::vector<engine::SequenceFailure> failures,
-               session.engine().forward(rows, logits));
+               session.forward(sequence, rows, logits));
     if (!failures.empty()) return std::move(failures.front().error);
     for (size_t row = 0; row < with_logits; ++row)
       KVASIR_TRY_VOID(sink(std::span<const float>(logits).subspan(row * n_vocab, n_vocab)));
@@ -114,29 +114,122 @@ std::string_view stop_text(Stop stop) {
   return "unknown";
 }
 
-Result<Answer> generate_answer(Session& session, engine::Sequence& sequence,
-                               const text::Tokenizer& tokenizer, engine::Sampler& sampler,
-                               const AnswerRequest& request, const TextSink& on_text) {
-  Answer answer;
-  Sha256 hash;
-  std::vector<float> logits;  // of the last token of the sequence
-  const bool hash_all = request.hash == LogitsHash::kAll;
+Generation::Generation(Session& session, const text::Tokenizer& tokenizer,
+                       engine::SamplerOptions sampling)
+    : session_(session),
+      tokenizer_(tokenizer),
+      sampling_(std::move(sampling)),
+      never_(never_sampled(tokenizer, session.n_vocab())),
+      sampler_(sampling_, never_) {}
+
+Result<void> Generation::reset() {
+  KVASIR_TRY(sequence_, session_.new_sequence());
+  sampler_ = engine::Sampler(sampling_, never_);
+  history_.clear();
+  events_.clear();
+  return {};
+}
+
+void Generation::accept(text::TokenId id) {
+  sampler_.accept(id);
+  events_.push_back({id, false, 0});
+}
+
+text::TokenId Generation::sample() {
+  if (hash_kind_ == LogitsHash::kSampled) hash_->update(std::as_bytes(std::span(logits_)));
+  const text::TokenId id = sampler_.sample(logits_);
+  sampler_.accept(id);
+  events_.push_back({id, true, sequence_->position()});
+  return id;
+}
+
+Result<bool> Generation::feed_rest(LogitsOf which) {
   // Rows are hashed once each, in the order of positions: with kAll when they are computed, with
   // kSampled when they are sampled from.
-  const LogitsSink keep = [&](std::span<const float> row) -> Result<void> {
-    if (hash_all) hash.update(std::as_bytes(row));
-    logits.assign(row.begin(), row.end());
+  const LogitsSink keep = [this](std::span<const float> row) -> Result<void> {
+    if (hash_kind_ == LogitsHash::kAll) hash_->update(std::as_bytes(row));
+    logits_.assign(row.begin(), row.end());
     return {};
   };
+  while (sequence_->position() < history_.size()) {
+    const auto rest = std::span(history_).subspan(sequence_->position());
+    auto fed = feed(session_, *sequence_, rest, which, keep);
+    if (fed) return *fed == rest.size();
+    if (fed.error().kind != ErrorKind::kUntrusted) return std::move(fed.error());
+    KVASIR_TRY_VOID(compute_again());
+  }
+  return true;
+}
+
+Result<void> Generation::compute_again() {
+  const std::vector<text::TokenId> tokens(
+      history_.begin(), history_.begin() + static_cast<ptrdiff_t>(sequence_->position()));
+  fmt::print(stderr, "note:  a worker gave a wrong answer; {} are computed again\n",
+             counted(tokens.size(), "token"));
+  for (;;) {
+    // Each time there is one worker less that could lie.
+    KVASIR_TRY(const bool done, replay(tokens));
+    if (done) return {};
+  }
+}
+
+Result<bool> Generation::replay(std::span<const text::TokenId> tokens) {
+  KVASIR_TRY(sequence_, session_.new_sequence());
+  sampler_ = engine::Sampler(sampling_, never_);
+  hash_.emplace();
+  size_t position = 0;  // tokens whose logits were seen
+  size_t next = 0;      // of events_
+  bool differs = false;
+  // What the sampler was told until it was asked about a later position.
+  const auto catch_up = [&]() -> Result<void> {
+    for (; next < events_.size(); ++next) {
+      const Event& event = events_[next];
+      if (event.sampled && event.position != position) return {};
+      if (event.sampled) {
+        if (hash_kind_ == LogitsHash::kSampled && position > hash_from_)
+          hash_->update(std::as_bytes(std::span(logits_)));
+        if (sampler_.sample(logits_) != event.id) {
+          differs = true;
+          return Error::untrusted(
+                     "a worker gave a wrong answer: what follows token {} should have been another "
+                     "text",
+                     position)
+              .with_hint(
+                  "run this again: that worker does not compute any more; --verify all checks "
+                  "every answer before it is used");
+        }
+      }
+      sampler_.accept(event.id);
+    }
+    return {};
+  };
+  KVASIR_TRY_VOID(catch_up());
+  const LogitsSink check = [&](std::span<const float> row) -> Result<void> {
+    if (hash_kind_ == LogitsHash::kAll && position >= hash_from_) hash_->update(std::as_bytes(row));
+    logits_.assign(row.begin(), row.end());
+    ++position;
+    return catch_up();
+  };
+  auto fed = feed(session_, *sequence_, tokens, LogitsOf::kEveryToken, check);
+  if (fed && *fed == tokens.size()) return true;
+  if (fed) return Error::io("interrupted while a text was computed again");
+  if (fed.error().kind == ErrorKind::kUntrusted && !differs) return false;
+  return std::move(fed.error());
+}
+
+Result<Answer> Generation::answer(const AnswerRequest& request, const TextSink& on_text) {
+  Answer answer;
+  hash_.emplace();
+  hash_kind_ = request.hash;
+  hash_from_ = sequence_->position();
+  history_.insert(history_.end(), request.prompt.begin(), request.prompt.end());
+  for (text::TokenId id : request.prompt) accept(id);
 
   const Clock::time_point start = Clock::now();
-  KVASIR_TRY(answer.prompt_tokens,
-             feed(session, sequence, request.prompt,
-                  hash_all ? LogitsOf::kEveryToken : LogitsOf::kLastToken, keep));
+  KVASIR_TRY(bool is_fed, feed_rest(request.hash == LogitsHash::kAll ? LogitsOf::kEveryToken
+                                                                     : LogitsOf::kLastToken));
+  answer.prompt_tokens = sequence_->position() - hash_from_;
   answer.prompt_seconds = seconds_since(start);
-  for (text::TokenId id : request.prompt) sampler.accept(id);
-  const auto unfed = request.prompt.subspan(answer.prompt_tokens);
-  answer.unfed.assign(unfed.begin(), unfed.end());
 
   const Clock::time_point answer_start = Clock::now();
   text::Detokenizer detokenizer(request.stops);
@@ -144,32 +237,35 @@ Result<Answer> generate_answer(Session& session, engine::Sequence& sequence,
     if (text.empty()) return {};
     return on_text(text);
   };
-  answer.stop = answer.unfed.empty() ? Stop::kLength : Stop::kInterrupted;
+  answer.stop = is_fed ? Stop::kLength : Stop::kInterrupted;
   while (answer.tokens < request.tokens_max) {
-    KVASIR_TRY(size_t fed, feed(session, sequence, answer.unfed, LogitsOf::kLastToken, keep));
-    answer.unfed.erase(answer.unfed.begin(), answer.unfed.begin() + static_cast<ptrdiff_t>(fed));
-    if (!answer.unfed.empty()) {
+    KVASIR_TRY(is_fed, feed_rest(LogitsOf::kLastToken));
+    if (!is_fed) {
       answer.stop = Stop::kInterrupted;
       break;
     }
-    if (request.hash == LogitsHash::kSampled) hash.update(std::as_bytes(std::span(logits)));
-    const text::TokenId id = sampler.sample(logits);
-    sampler.accept(id);
-    if (tokenizer.is_end_of_generation(id)) {
+    const text::TokenId id = sample();
+    if (tokenizer_.is_end_of_generation(id)) {
       answer.stop = Stop::kEndOfGeneration;
       break;
     }
+    history_.push_back(id);
     ++answer.tokens;
-    answer.unfed = {id};
-    KVASIR_TRY_VOID(emit(detokenizer.push(tokenizer.bytes(id))));
+    KVASIR_TRY_VOID(emit(detokenizer.push(tokenizer_.bytes(id))));
     if (detokenizer.stopped()) {
       answer.stop = Stop::kStopString;
       break;
     }
+    if (request.pace) {
+      const std::chrono::duration<double> due(static_cast<double>(answer.tokens) /
+                                              static_cast<double>(*request.pace));
+      std::this_thread::sleep_until(answer_start +
+                                    std::chrono::duration_cast<Clock::duration>(due));
+    }
   }
   KVASIR_TRY_VOID(emit(detokenizer.finish()));
   answer.seconds = seconds_since(answer_start);
-  if (request.hash != LogitsHash::kNone) answer.logits_hash = hash.hex();
+  if (request.hash != LogitsHash::kNone) answer.logits_hash = hash_->hex();
   return answer;
 }
 

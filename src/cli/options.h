@@ -12,6 +12,7 @@
 #include "expert/encoding.h"
 #include "kernels/kernels.h"
 #include "model/synthesis.h"
+#include "swarm/dispatcher.h"
 
 namespace kvasir::cli {
 
@@ -26,6 +27,19 @@ struct ExpertRam {
   uint64_t bytes = 0;  // of a store
 };
 
+// Workers that may join while the program runs.
+struct SwarmFlags {
+  std::optional<HostAndPort> listen;  // none: this machine computes alone
+  swarm::DispatchMode dispatch = swarm::DispatchMode::kAuto;
+  double verify_share = 0.02;
+  uint64_t wait_workers = 0;          // before anything is computed
+  std::optional<std::string> report;  // file for the swarm's status at the end
+  std::optional<std::string> trace;   // file for a line per step
+  std::optional<std::string> token_file;
+  std::optional<std::string> identity;  // key file; none: a new key for this run
+  std::optional<std::string> evidence;  // folder
+};
+
 struct ComputeFlags {
   std::optional<uint64_t> threads;  // default: the processors this process may use
   std::optional<uint64_t> context;  // default: the verb's
@@ -33,6 +47,7 @@ struct ComputeFlags {
   kernels::KvType kv_type = kernels::KvType::kF16;
   expert::OutputEncoding encoding = expert::OutputEncoding::kF32;
   ExpertRam expert_ram;
+  SwarmFlags swarm;
   bool stats = false;
 };
 
@@ -68,6 +83,7 @@ struct GenerateOptions {
   std::optional<uint64_t> tokens;
   std::vector<std::string> stops;
   LogitsHash hash = LogitsHash::kNone;
+  std::optional<uint64_t> pace;  // tokens per second at most
   bool echo = false;
 };
 

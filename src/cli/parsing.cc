@@ -149,6 +149,38 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   return *count * unit;
 }
 
+Result<HostAndPort> parse_address(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  HostAndPort address;
+  std::string_view port = text;
+  address.host = "127.0.0.1";
+  if (colon != std::string_view::npos) {
+    std::string_view host = text.substr(0, colon);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+      host = host.substr(1, host.size() - 2);
+    else if (host.find(':') != std::string_view::npos)
+      return Error::invalid("'{}': an IPv6 address goes in brackets, [::1]:8080", text);
+    if (host.empty()) return Error::invalid("'{}' names no host", text);
+    address.host = std::string(host);
+    port = text.substr(colon + 1);
+  }
+  KVASIR_TRY(const uint64_t number, parse_whole(port, 0, UINT16_MAX));
+  address.port = static_cast<uint16_t>(number);
+  return address;
+}
+
+Result<double> parse_verify(std::string_view text) {
+  constexpr double kShareDefault = 0.02;
+  constexpr std::string_view kSampled = "sampled=";
+  if (text == "none") return 0.0;
+  if (text == "all") return 1.0;
+  if (text == "sampled") return kShareDefault;
+  if (!text.starts_with(kSampled))
+    return Error::invalid("'{}' is none of none|sampled[=SHARE]|all", text);
+  KVASIR_TRY(const float share, parse_real(text.substr(kSampled.size()), 0, 1));
+  return static_cast<double>(share);
+}
+
 Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   std::vector<int32_t> ids;
   auto skip_space = [&] {

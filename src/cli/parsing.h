@@ -36,6 +36,15 @@ Result<uint64_t> parse_seed(std::string_view text);
 // "4G", "512M", "64K", "1T" or bytes; the units are powers of 1024. kInvalid for zero.
 Result<uint64_t> parse_bytes(std::string_view text);
 
+// "8080" or "HOST:8080"; an IPv6 address in brackets. The host of a bare port is 127.0.0.1.
+struct HostAndPort {
+  std::string host;
+  uint16_t port = 0;
+};
+Result<HostAndPort> parse_address(std::string_view text);
+// "none", "all", "sampled" or "sampled=0.05" -> the share, 0..1.
+Result<double> parse_verify(std::string_view text);
+
 // Token ids separated by white space or one comma each, in brackets or not: what `tokenize --json`
 // prints.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);

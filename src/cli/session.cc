@@ -202,9 +202,42 @@ Result<std::unique_ptr<Session>> Session::open(const std::shared_ptr<const gguf:
   }
   session->pool_ = std::make_unique<ThreadPool>(flags.threads.value_or(default_thread_count()));
   KVASIR_TRY_VOID(session->make_experts(store_bytes));
+  if (flags.swarm.listen) KVASIR_TRY_VOID(session->open_swarm(flags, options));
+  expert::ExpertService& experts =
+      session->backbone_ ? session->backbone_->experts() : *session->experts_;
   session->engine_ = std::make_unique<engine::Engine>(session->model_, *session->kernels_,
-                                                      *session->pool_, *session->experts_, options);
+                                                      *session->pool_, experts, options);
   return session;
+}
+
+Result<void> Session::open_swarm(const ComputeFlags& flags, const engine::EngineOptions& options) {
+  if (flags.swarm.trace) {
+    KVASIR_TRY(Output trace, Output::open(*flags.swarm.trace));
+    trace_.emplace(std::move(trace));
+  }
+  KVASIR_TRY(const ModelIdentity identity, identify_model(model_, flags.threads));
+  KVASIR_TRY(backbone_,
+             Backbone::open(flags.swarm, model_, identity, options, *experts_, *kernels_, *pool_));
+  return {};
+}
+
+Result<std::vector<engine::SequenceFailure>> Session::forward(const engine::Sequence& sequence,
+                                                              std::span<const engine::Row> rows,
+                                                              std::span<float> logits) {
+  if (!backbone_) return engine_->forward(rows, logits);
+  const swarm::TimeUs start = swarm::now_us();
+  KVASIR_TRY(auto failures, engine_->forward(rows, logits));
+  if (trace_) {
+    KVASIR_TRY_VOID(trace_->write(step_json(steps_, rows.size(), swarm::now_us() - start,
+                                            backbone_->experts().take_records())));
+  }
+  ++steps_;
+  for (uint64_t owner : backbone_->experts().take_doubted()) {
+    if (owner == sequence.id() || owner == expert::ExpertService::kEveryOwner)
+      return Error::untrusted("a worker gave a wrong answer for this text")
+          .with_hint("it does not compute any more; run this again, or with --verify all");
+  }
+  return failures;
 }
 
 Result<std::optional<uint64_t>> Session::plan_store(const ExpertRam& flag, uint64_t available) {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "cli/backbone.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "engine/engine.h"
 #include "engine/memory_fit.h"
 #include "engine/sampler.h"
@@ -59,12 +61,21 @@ class Session {
   Result<std::unique_ptr<engine::Sequence>> new_sequence() {
     return engine_->new_sequence(context_);
   }
+  // Null where nobody else computes.
+  Backbone* backbone() { return backbone_.get(); }
+
+  // Engine::forward(). kUntrusted if a worker that has answered for this sequence turned out to
+  // lie: it has to be computed again from its beginning, and what it gave may have been wrong.
+  Result<std::vector<engine::SequenceFailure>> forward(const engine::Sequence& sequence,
+                                                       std::span<const engine::Row> rows,
+                                                       std::span<float> logits);
 
  private:
   Session() = default;
   // How many bytes of experts to keep in a store; nothing: map them all. Adds them to memory_.
   Result<std::optional<uint64_t>> plan_store(const ExpertRam& flag, uint64_t available);
   Result<void> make_experts(std::optional<uint64_t> store_bytes);
+  Result<void> open_swarm(const ComputeFlags& flags, const engine::EngineOptions& options);
 
   // In the order in which they refer to each other.
   model::Model model_;
@@ -74,7 +85,10 @@ class Session {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<expert::ExpertService> experts_;
   const expert::StoredExpertService* store_ = nullptr;  // experts_, if that is a store
+  std::unique_ptr<Backbone> backbone_;
   std::unique_ptr<engine::Engine> engine_;
+  std::optional<Output> trace_;
+  uint64_t steps_ = 0;
 };
 
 }  // namespace kvasir::cli

@@ -26,6 +26,19 @@ std::string hex(const std::array<std::byte, 32>& bytes) {
   return text;
 }
 
+std::optional<std::array<std::byte, 32>> parse_hex(std::string_view text) {
+  std::array<std::byte, 32> bytes{};
+  if (text.size() != 2 * bytes.size()) return std::nullopt;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char digit = text[i];
+    const bool is_letter = digit >= 'a' && digit <= 'f';
+    if (!is_letter && (digit < '0' || digit > '9')) return std::nullopt;
+    const auto value = static_cast<uint8_t>(is_letter ? digit - 'a' + 10 : digit - '0');
+    bytes[i / 2] = bytes[i / 2] << 4 | std::byte{value};
+  }
+  return bytes;
+}
+
 std::vector<std::byte> encode_challenge(const Challenge& challenge) {
   return BodyWriter()
       .u8(static_cast<uint8_t>(challenge.role))

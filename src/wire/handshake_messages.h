@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -23,6 +25,8 @@ using Fingerprint = std::array<std::byte, 32>;
 
 // 64 lower-case hex digits.
 std::string hex(const std::array<std::byte, 32>& bytes);
+// The other way round; nothing for any other text.
+std::optional<std::array<std::byte, 32>> parse_hex(std::string_view text);
 
 struct Challenge {
   Role role = Role::kBackbone;  // of the server
