@@ -21,7 +21,7 @@ int parse_and_run(int argc, char** argv) {
   worker::WorkerOptions options;
   CLI::App app(std::string(worker::kWorkerDescription) + ".", "kvasir-worker");
   app.set_version_flag("--version", "kvasir-worker " KVASIR_VERSION);
-  app.footer(std::string(worker::kWorkerExits) + "\n");
+  app.footer(worker::kWorkerExits);
   worker::add_worker_flags(app, options);
   try {
     app.parse(argc, argv);
@@ -32,8 +32,8 @@ int parse_and_run(int argc, char** argv) {
     fmt::print("{}\n", version.what());
     return worker::kExitDrained;
   } catch (const CLI::ParseError& error) {
-    return report(Error::invalid("{}", error.what())
-                      .with_hint("kvasir-worker --help lists what there is"));
+    return report(
+        Error::invalid("{}", error.what()).with_hint("kvasir-worker --help lists what there is"));
   }
   Result<int> code = worker::run_worker(options);
   return code ? *code : report(code.error());

@@ -1,6 +1,5 @@
 #include "worker/unit_loader.h"
 
-
 #include <algorithm>
 #include <charconv>
 #include <memory>
@@ -44,11 +43,10 @@ Result<std::vector<UnitId>> units_of(const Manifest& manifest, const UnitRange& 
     const uint32_t begin = range.experts.begin / shape.group_size * shape.group_size;
     const uint32_t last = (range.experts.end - 1) / shape.group_size;
     return Error::invalid("--units: experts {}-{} of layer {} are no whole groups of {}",
-                          range.experts.begin, range.experts.end - 1, range.layer,
-                          shape.group_size)
-        .with_hint(fmt::format(
-            "the whole ones around these are {}:{}-{}", range.layer, begin,
-            gguf::group_experts(last, shape.group_size, shape.n_experts).end - 1));
+                          range.experts.begin, range.experts.end - 1, range.layer, shape.group_size)
+        .with_hint(
+            fmt::format("the whole ones around these are {}:{}-{}", range.layer, begin,
+                        gguf::group_experts(last, shape.group_size, shape.n_experts).end - 1));
   }
   std::vector<UnitId> ids;
   for (uint32_t begin = range.experts.begin; begin < range.experts.end; begin += shape.group_size)
@@ -75,7 +73,6 @@ uint64_t unit_bytes(const Manifest& manifest, UnitId unit) {
     bytes += *checked_round_up(entry->bytes, kRangeAlignment);
   return bytes;
 }
-
 
 // "0:0-31,1:0-7" for the first `count` units.
 std::string units_text(const Manifest& manifest, const std::vector<UnitId>& units, size_t count) {
@@ -123,11 +120,11 @@ Result<void> check_budget(const std::vector<Piece>& pieces, uint64_t memory_byte
     fitting = needed;
   }
   if (needed <= memory_bytes) return {};
-  std::string hint = last_fitting != nullptr
-                         ? fmt::format("what fits, with {}:  {}", mebibytes(fitting),
-                                       last_fitting->flags)
-                         : fmt::format("not even {} fits, which has {}", pieces.front().flags,
-                                       mebibytes(pieces.front().bytes));
+  std::string hint =
+      last_fitting != nullptr
+          ? fmt::format("what fits, with {}:  {}", mebibytes(fitting), last_fitting->flags)
+          : fmt::format("not even {} fits, which has {}", pieces.front().flags,
+                        mebibytes(pieces.front().bytes));
   return Error::limit("the experts have {}, --memory is {}", mebibytes(needed),
                       mebibytes(memory_bytes))
       .with_hint(std::move(hint));
@@ -191,7 +188,8 @@ Result<void> check_sources(const UnitSources& sources) {
         .with_hint("a slice needs neither: kvasir slice cuts one");
   if (!sources.units.empty() && !sources.model) return Error::invalid("--units needs --model");
   if (sources.slices.empty() && !sources.model)
-    return Error::invalid("a worker needs experts: --slice FILE, or --model, --manifest and --units");
+    return Error::invalid(
+        "a worker needs experts: --slice FILE, or --model, --manifest and --units");
   return {};
 }
 
@@ -246,9 +244,10 @@ Result<LoadedUnits> load_units(const UnitSources& sources) {
 
 Result<std::vector<UnitRange>> parse_units(std::string_view text) {
   const auto wrong = [&] {
-    return Error::invalid("'{}' is not LAYER:FIRST-LAST, several separated by commas, such as "
-                          "0:0-31,1:8-15",
-                          text);
+    return Error::invalid(
+        "'{}' is not LAYER:FIRST-LAST, several separated by commas, such as "
+        "0:0-31,1:8-15",
+        text);
   };
   std::vector<UnitRange> ranges;
   const char* at = text.data();

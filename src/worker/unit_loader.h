@@ -24,10 +24,10 @@ struct UnitRange {
 };
 
 struct UnitSources {
-  std::vector<std::string> slices;      // files
-  std::optional<std::string> manifest;  // a file
-  std::optional<std::string> model;     // any part of it
-  std::vector<UnitRange> units;         // of the model
+  std::vector<std::string> slices;       // files
+  std::optional<std::string> manifest;   // a file
+  std::optional<std::string> model;      // any part of it
+  std::vector<UnitRange> units;          // of the model
   std::optional<uint64_t> memory_bytes;  // for the weights of all of them
 };
 

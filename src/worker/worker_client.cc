@@ -82,9 +82,9 @@ void WorkerClient::on_dialled(Result<std::unique_ptr<net::MessageSocket>> socket
   }
   auto session = std::make_unique<wire::ClientSession>(
       setup_.session, crypto::make_session_crypto(identity_), EventLoop::now());
-  driver_ = std::make_unique<net::SessionDriver>(
-      loop_, std::move(*socket), std::move(session),
-      [this](wire::SessionEvent& event) { on_event(event); });
+  driver_ =
+      std::make_unique<net::SessionDriver>(loop_, std::move(*socket), std::move(session),
+                                           [this](wire::SessionEvent& event) { on_event(event); });
 }
 
 void WorkerClient::on_event(wire::SessionEvent& event) {

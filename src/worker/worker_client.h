@@ -40,9 +40,9 @@ enum class WorkerEnd : uint8_t {
 class WorkerClient {
  public:
   struct Watcher {
-    std::function<void(std::string_view line)> note;   // what happened, for a person
+    std::function<void(std::string_view line)> note;    // what happened, for a person
     std::function<void(const Error& problem)> trouble;  // the same, with a hint
-    std::function<void(WorkerEnd end)> end;            // once, the last; may not destroy the client
+    std::function<void(WorkerEnd end)> end;  // once, the last; may not destroy the client
   };
 
   // The references outlive this.
@@ -89,7 +89,7 @@ class WorkerClient {
   wire::Reconnect reconnect_;
   net::Timer redial_timer_, core_timer_, drain_timer_;
   std::unique_ptr<net::SessionDriver> driver_;
-  std::optional<WorkerCore> core_;      // while the session is open
+  std::optional<WorkerCore> core_;       // while the session is open
   std::optional<OutgoingFrame> unsent_;  // a control frame that the session had no room for
   std::optional<uint64_t> stalled_at_credit_;
   bool work_posted_ = false;

@@ -10,12 +10,10 @@ namespace kvasir::worker {
 
 inline constexpr const char* kWorkerDescription =
     "Hold experts of a model and compute them for a backbone";
-inline constexpr const char* kWorkerExample =
-    "kvasir worker --connect ws://10.0.0.5:8080 --slice part.gguf --manifest model.manifest";
 inline constexpr const char* kWorkerExits =
     "Exit codes: 0 drained, 1 failed, 2 usage, 3 not reachable (with --once), 4 refused for good.\n"
-    "SIGTERM or Ctrl-C drains: open tickets are answered, new ones are not taken. Again: stop at "
-    "once.";
+    "SIGTERM or Ctrl-C drains: open tickets are answered, new ones are not taken. A second one\n"
+    "ends at once.\n";
 
 void add_worker_flags(CLI::App& verb, WorkerOptions& options);
 

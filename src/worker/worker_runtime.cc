@@ -52,8 +52,8 @@ wire::Fingerprint fingerprint_bytes(const std::string& hex) {
 // Encoding and KV type are the backbone's choice; a worker computes for all of them.
 std::vector<wire::Fingerprint> fingerprints_of(const std::string& model_hash) {
   std::vector<wire::Fingerprint> all;
-  for (auto encoding : {expert::OutputEncoding::kF32, expert::OutputEncoding::kF16,
-                        expert::OutputEncoding::kQ8}) {
+  for (auto encoding :
+       {expert::OutputEncoding::kF32, expert::OutputEncoding::kF16, expert::OutputEncoding::kQ8}) {
     for (auto kv_type : {kernels::KvType::kF16, kernels::KvType::kF32}) {
       expert::ComputeRules rules;
       rules.model_hash = model_hash;
@@ -71,8 +71,8 @@ Result<std::string> token_of(const WorkerOptions& options) {
   KVASIR_TRY(const MappedFile file, MappedFile::open(*options.token_file));
   std::string token(text_of(file.bytes()));
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  const bool printable = std::all_of(token.begin(), token.end(),
-                                     [](char c) { return c >= 0x20 && c < 0x7F; });
+  const bool printable =
+      std::all_of(token.begin(), token.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
   if (token.size() > wire::kTokenBytesMax || !printable)
     return Error::invalid("{}: a token has at most {} printable ASCII characters",
                           *options.token_file, wire::kTokenBytesMax);
@@ -110,10 +110,11 @@ std::string stats_text(const CoreStats& stats) {
   uint64_t busy = 0, failed = 0;
   for (uint64_t count : stats.busy) busy += count;
   for (uint64_t count : stats.failed) failed += count;
-  return fmt::format("{} tickets: {} answered ({} pairs in {:.3f} s), {} busy, {} failed, {} "
-                     "cancelled",
-                     stats.tickets, stats.results, stats.pairs,
-                     static_cast<double>(stats.compute_us) / 1e6, busy, failed, stats.cancelled);
+  return fmt::format(
+      "{} tickets: {} answered ({} pairs in {:.3f} s), {} busy, {} failed, {} "
+      "cancelled",
+      stats.tickets, stats.results, stats.pairs, static_cast<double>(stats.compute_us) / 1e6, busy,
+      failed, stats.cancelled);
 }
 
 }  // namespace
@@ -132,16 +133,15 @@ Result<int> run_worker(const WorkerOptions& options) {
   StopSignals signals;
   set_canonical_fp_environment();
   KVASIR_TRY(const kernels::KernelTable* kernels, kernels::select_table());
-  ThreadPool pool(options.threads ? static_cast<size_t>(*options.threads)
-                                  : default_thread_count());
+  ThreadPool pool(options.threads ? static_cast<size_t>(*options.threads) : default_thread_count());
   KVASIR_TRY_VOID(check_known_answers(*kernels, pool));
   KVASIR_TRY(const LoadedUnits loaded, load_units(options.units));
   for (const std::string& note : loaded.notes) print_note(note);
   KVASIR_TRY(std::string token, token_of(options));
   KVASIR_TRY(const crypto::Identity identity, identity_of(options));
   print_note(fmt::format("worker {}: {} experts of model {}, {:.1f} MiB; {}, {} threads",
-                         wire::hex(identity.public_key()).substr(0, 16),
-                         loaded.held.expert_count(), loaded.held.model_hash().substr(0, 16),
+                         wire::hex(identity.public_key()).substr(0, 16), loaded.held.expert_count(),
+                         loaded.held.model_hash().substr(0, 16),
                          static_cast<double>(loaded.held.bytes()) / (1 << 20), kernels->name,
                          pool.threads()));
 
