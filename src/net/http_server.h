@@ -46,7 +46,9 @@ class HttpExchange {
   // The whole answer. Once, instead of start().
   virtual void respond(HttpResponse response) = 0;
 
-  // A streamed answer (chunked): start, any number of writes, finish.
+  // A streamed answer: start, any number of writes, finish. Chunked, unless `headers` name a
+  // Content-Length; then so many bytes are written, or the connection is cut. Dropping the pointer
+  // before finish() cuts it, too.
   virtual void start(int status, HttpHeaders headers) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void finish() = 0;
@@ -54,11 +56,18 @@ class HttpExchange {
   // this grows (HttpLimits::unsent_bytes closes the connection on its own).
   virtual size_t unsent_bytes() const = 0;
 
-  // Called once if the client goes away before the answer is complete.
+  // Calls back once, when all bytes written so far are taken: whoever streams a file writes the
+  // next piece then. Not if the client goes away first.
+  virtual void when_sent(std::function<void()> callback) { callback(); }
+
+  // Called once if the client goes away before the answer is complete, but not if the server is
+  // destroyed. A client that ends its side of the connection before the answer is complete is gone.
   virtual void on_gone(std::function<void()> callback) = 0;
   virtual bool gone() const = 0;
 
-  // Only if request().wants_upgrade. Instead of an answer; null if the client went away.
+  // Only if request().wants_upgrade. Instead of an answer; null if the client went away or its
+  // request was wrong (that is answered). Never called from within upgrade(), nor after the server
+  // is gone.
   virtual void upgrade(const MessageLimits& limits,
                        std::function<void(std::unique_ptr<MessageSocket>)> done) = 0;
 };
@@ -71,7 +80,7 @@ struct HttpLimits {
   uint64_t body_within_ms = 30'000;
   uint64_t idle_ms = 75'000;  // between requests of one connection
   size_t connections = 4'096;
-  size_t connections_without_request = 1'024;    // accepted, first request not complete
+  size_t connections_without_request = 1'024;     // accepted, first request not complete
   size_t unsent_bytes = size_t{4} * 1024 * 1024;  // a slower reader is cut off
   uint64_t unsent_within_ms = 30'000;             // no byte taken for so long while some wait
 };
@@ -80,7 +89,7 @@ class HttpServer {
  public:
   using Handler = std::function<void(std::shared_ptr<HttpExchange>)>;
   // Listens at once; port 0 takes a free one. `handler` is called on the loop's thread. kIo if the
-  // address is taken or not ours.
+  // address is taken or not ours, kInvalid if it is no IP address.
   static Result<std::unique_ptr<HttpServer>> listen(EventLoop& loop, const std::string& address,
                                                     uint16_t port, const HttpLimits& limits,
                                                     Handler handler);
@@ -88,6 +97,7 @@ class HttpServer {
   virtual uint16_t port() const = 0;
   // Accepts nothing more; connections end with the answers that are under way.
   virtual void stop_accepting() = 0;
+  // WebSocket connections that began here count, too, as long as they live.
   virtual size_t connections() const = 0;
 };
 

@@ -42,6 +42,8 @@ struct MessageLimits {
   size_t message_bytes = size_t{256} * 1024;  // of one message; more closes with 1009
   // A message that has begun must have come within so long.
   uint64_t message_within_ms = 20'000;
+  // The system must have taken a message that is written within so long; else the connection drops.
+  uint64_t write_within_ms = 30'000;
 };
 
 }  // namespace kvasir::net

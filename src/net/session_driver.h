@@ -11,7 +11,8 @@
 namespace kvasir::net {
 
 // The loop's thread only. Destroying it drops the connection without further events, which may be
-// done from within on_event.
+// done from within on_event. Once the session is closed, what it still has to say (a refusal, the
+// close code) leaves in the background nevertheless, within some seconds.
 class SessionDriver {
  public:
   // The session's events, in order; spans in them are valid during the call. After SessionClosed
@@ -23,6 +24,8 @@ class SessionDriver {
   ~SessionDriver();
 
   wire::Session& session();
+  // The connection has ended; after Session::close(): its last words have left, too.
+  bool is_gone() const;
   // Writes what the session has to say now. To be called after session().send(), consumed(),
   // close(), admit(), refuse() from outside on_event.
   void pump();

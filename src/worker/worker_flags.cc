@@ -85,8 +85,7 @@ void add_connection_flags(CLI::App& verb, WorkerOptions& options) {
                  return Error::invalid("'{}' does not begin with ws:// or wss://", text);
                if (options.url.target == "/") options.url.target = "/swarm";
                return {};
-             })
-      ->required();
+             });
   add_parsed(verb, "--server-key", "HEX", "Take no server but the one with this public key",
              [&options](const std::string& text) -> Result<void> {
                KVASIR_TRY(options.server_key, parse_key(text));
@@ -145,6 +144,8 @@ void add_worker_flags(CLI::App& verb, WorkerOptions& options) {
                KVASIR_TRY(options.threads, parse_threads(text));
                return {};
              });
+  verb.add_flag("--self-test", options.self_test,
+                "Only check that this machine computes the right bits");
 }
 
 }  // namespace kvasir::worker

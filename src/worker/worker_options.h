@@ -13,7 +13,7 @@
 namespace kvasir::worker {
 
 struct WorkerOptions {
-  net::Url url;
+  net::Url url;  // without a host: none was given
   UnitSources units;
   std::optional<std::string> identity;  // a key file; default: default_identity_path()
   bool ephemeral = false;               // an identity that is forgotten at the end
@@ -21,7 +21,8 @@ struct WorkerOptions {
   std::optional<std::string> token_file;
   std::optional<uint64_t> threads;  // default: the processors this process may use
   bool once = false;
-  Mischief mischief;  // no flag sets it
+  bool self_test = false;  // nothing but the known-answer test
+  Mischief mischief;       // no flag sets it
 };
 
 }  // namespace kvasir::worker

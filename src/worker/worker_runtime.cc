@@ -134,7 +134,14 @@ Result<int> run_worker(const WorkerOptions& options) {
   set_canonical_fp_environment();
   KVASIR_TRY(const kernels::KernelTable* kernels, kernels::select_table());
   ThreadPool pool(options.threads ? static_cast<size_t>(*options.threads) : default_thread_count());
+  if (!options.self_test && options.url.host.empty())
+    return Error::invalid("--connect is needed: a worker has to know whom it works for")
+        .with_hint("such as --connect ws://10.0.0.5:8080");
   KVASIR_TRY_VOID(check_known_answers(*kernels, pool));
+  if (options.self_test) {
+    fmt::print("known-answer test: passed by {}\n", kernels->name);
+    return kExitDrained;
+  }
   KVASIR_TRY(const LoadedUnits loaded, load_units(options.units));
   for (const std::string& note : loaded.notes) print_note(note);
   KVASIR_TRY(std::string token, token_of(options));
