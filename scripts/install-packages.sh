@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing Kvasir needs. Idempotent: does nothing, and
 # needs no network and no rights, when all of them are there.
-#   scripts/install-packages.sh [build|test]     default: test, which includes build
+#   scripts/install-packages.sh [build|test|worker-arm64]     default: test, which includes build
+# worker-arm64 is for a worker that runs on AArch64; it adds that architecture to dpkg's.
 set -euo pipefail
 
 build=(ca-certificates g++ make cmake ninja-build ccache pkg-config
@@ -13,11 +14,14 @@ test=(libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev cla
 # For other people's GGUF tools. A Node.js from elsewhere brings an npm of its own and refuses Debian's.
 command -v node >/dev/null || test+=(nodejs)
 command -v npm >/dev/null || test+=(npm)
+# Header-only libraries are those of this machine.
+worker_arm64=(g++-aarch64-linux-gnu qemu-user-static libsodium-dev:arm64 libssl-dev:arm64)
 
 case "${1:-test}" in
   build) wanted=("${build[@]}") ;;
   test) wanted=("${build[@]}" "${test[@]}") ;;
-  *) echo "usage: $0 [build|test]" >&2; exit 2 ;;
+  worker-arm64) wanted=("${build[@]}" "${worker_arm64[@]}") ;;
+  *) echo "usage: $0 [build|test|worker-arm64]" >&2; exit 2 ;;
 esac
 
 missing=()
@@ -37,6 +41,9 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "installing: ${missing[*]}"
+case "${missing[*]}" in
+  *:arm64*) "${as_root[@]}" dpkg --add-architecture arm64 ;;
+esac
 "${as_root[@]}" apt-get update -qq
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
   "${missing[@]}" >/dev/null

@@ -13,6 +13,8 @@
 #include "cli/parsing.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "worker/worker_flags.h"
+#include "worker/worker_runtime.h"
 
 namespace kvasir::cli {
 namespace {
@@ -28,6 +30,7 @@ struct Options {
   SliceOptions slice;
   SynthOptions synth;
   BenchOptions bench;
+  worker::WorkerOptions worker;
 };
 
 template <typename VerbOptions>
@@ -69,6 +72,11 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
   add_verb(app, "bench", "Measure how fast a model runs, and how fast this machine could be",
            "kvasir bench -m model.gguf --decode 1,32 --prefill 512 --json", options.bench,
            add_bench_flags, bench, chosen);
+  add_verb(app, "worker", worker::kWorkerDescription,
+           "kvasir worker --connect ws://10.0.0.5:8080 --slice part.gguf --manifest model.manifest",
+           options.worker, worker::add_worker_flags, worker::run_worker, chosen);
+  CLI::App* verb = app.get_subcommand("worker");
+  verb->footer(verb->get_footer() + "\n" + worker::kWorkerExits);
 }
 
 void print_error(const Error& error) {

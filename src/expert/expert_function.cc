@@ -46,10 +46,9 @@ struct ExpertFunction::Scratch {
   std::vector<const float*> down_rows;             // [pairs]: where the output of each was computed
   std::vector<std::byte> encoded;                  // per thread: one encoded row
 
-  // Row `row` of the input in `format`.
-  const std::byte* input(const float* floats, ActivationFormat format, size_t row) const {
-    if (format == ActivationFormat::kF32)
-      return reinterpret_cast<const std::byte*>(floats + row * n_embd);
+  // Row `row` of the input in `format`: as it was given, or as it was quantised here.
+  const std::byte* input(const InputRows& given, ActivationFormat format, size_t row) const {
+    if (format == given.format) return given.data + row * rows.stride(format);
     return rows.row(format, row);
   }
 };
@@ -81,11 +80,24 @@ ExpertFunction::ExpertFunction(const kernels::KernelTable& kernels, ThreadPool& 
     : kernels_(kernels), pool_(pool), scratch_(std::make_unique<Scratch>()) {}
 ExpertFunction::~ExpertFunction() = default;
 
+std::optional<ActivationFormat> travel_format(const ExpertView& expert) {
+  const ActivationFormat format = kernels::activation_format(expert.gate.type);
+  if (format != kernels::activation_format(expert.up.type)) return std::nullopt;
+  return format;
+}
+
 void ExpertFunction::compute(const float* rows, size_t n_rows, std::span<const ExpertJob> jobs,
+                             std::span<ExpertPair> pairs, OutputEncoding encoding) {
+  compute({ActivationFormat::kF32, reinterpret_cast<const std::byte*>(rows), n_rows}, jobs, pairs,
+          encoding);
+}
+
+void ExpertFunction::compute(const InputRows& rows, std::span<const ExpertJob> jobs,
                              std::span<ExpertPair> pairs, OutputEncoding encoding) {
   if (pairs.empty()) return;
   Scratch& scratch = *scratch_;
   const ExpertView& kind = jobs.front().expert;
+  KVASIR_CHECK(rows.format == ActivationFormat::kF32 || rows.format == travel_format(kind));
   scratch.n_embd = kind.gate.n_in;
   scratch.width = kind.gate.n_out;
   scratch.in_formats = FormatSet{kind.gate.type, kind.up.type};
@@ -99,45 +111,57 @@ void ExpertFunction::compute(const float* rows, size_t n_rows, std::span<const E
   }
   KVASIR_CHECK(covered == pairs.size());
 
-  compute_gate_and_up(rows, n_rows, jobs, pairs);
+  quantise(rows);
+  compute_gate_and_up(rows, jobs, pairs);
   compute_hidden(pairs);
   compute_down(jobs, pairs);
   finish(pairs, encoding);
 }
 
-void ExpertFunction::compute_gate_and_up(const float* rows, size_t n_rows,
-                                         std::span<const ExpertJob> jobs,
+// Rows that come in another format than f32 have been quantised by somebody else.
+void ExpertFunction::quantise(const InputRows& rows) {
+  Scratch& scratch = *scratch_;
+  scratch.row_failed.assign(rows.count, 0);
+  if (rows.format != ActivationFormat::kF32) {
+    scratch.rows.resize(0, scratch.n_embd, {});
+    return;
+  }
+  scratch.rows.resize(rows.count, scratch.n_embd, scratch.in_formats);
+  auto quantise_row = [&](size_t row, size_t) {
+    const auto* x = reinterpret_cast<const float*>(scratch.input(rows, rows.format, row));
+    scratch.row_failed[row] = scratch.rows.quantise(kernels_, row, x, scratch.in_formats) ? 0 : 1;
+  };
+  pool_.run(rows.count, std::ref(quantise_row));
+}
+
+// Puts the rows that the pairs want side by side.
+void ExpertFunction::gather(const InputRows& rows, std::span<const ExpertPair> pairs) {
+  Scratch& scratch = *scratch_;
+  for (ActivationFormat format : kFormats) {
+    auto& bytes = scratch.gathered[static_cast<size_t>(format)];
+    const size_t size =
+        scratch.in_formats.contains(format) ? pairs.size() * scratch.rows.stride(format) : 0;
+    grow_scratch(bytes, size);
+  }
+  auto gather_row = [&](size_t pair, size_t) {
+    for (ActivationFormat format : kFormats) {
+      if (!scratch.in_formats.contains(format)) continue;
+      const size_t stride = scratch.rows.stride(format);
+      std::memcpy(scratch.gathered[static_cast<size_t>(format)].data() + pair * stride,
+                  scratch.input(rows, format, pairs[pair].row), stride);
+    }
+  };
+  pool_.run(pairs.size(), std::ref(gather_row));
+}
+
+void ExpertFunction::compute_gate_and_up(const InputRows& rows, std::span<const ExpertJob> jobs,
                                          std::span<ExpertPair> pairs) {
   Scratch& scratch = *scratch_;
-  const size_t n_embd = scratch.n_embd, width = scratch.width;
-  scratch.rows.resize(n_rows, n_embd, scratch.in_formats);
-  scratch.row_failed.assign(n_rows, 0);
-  auto quantise = [&](size_t row, size_t) {
-    scratch.row_failed[row] =
-        scratch.rows.quantise(kernels_, row, rows + row * n_embd, scratch.in_formats) ? 0 : 1;
-  };
-  pool_.run(n_rows, std::ref(quantise));
-
+  const size_t width = scratch.width;
   bool needs_gathering = false;
   for (const ExpertJob& job : jobs)
     needs_gathering |= !is_consecutive(pairs.subspan(job.begin, job.end - job.begin));
-  if (needs_gathering) {
-    for (ActivationFormat format : kFormats) {
-      auto& bytes = scratch.gathered[static_cast<size_t>(format)];
-      const size_t size =
-          scratch.in_formats.contains(format) ? pairs.size() * scratch.rows.stride(format) : 0;
-      grow_scratch(bytes, size);
-    }
-    auto gather = [&](size_t pair, size_t) {
-      for (ActivationFormat format : kFormats) {
-        if (!scratch.in_formats.contains(format)) continue;
-        const size_t stride = scratch.rows.stride(format);
-        std::memcpy(scratch.gathered[static_cast<size_t>(format)].data() + pair * stride,
-                    scratch.input(rows, format, pairs[pair].row), stride);
-      }
-    };
-    pool_.run(pairs.size(), std::ref(gather));
-  }
+  if (needs_gathering) gather(rows, pairs);
 
   grow_scratch(scratch.gate, pairs.size() * width);
   grow_scratch(scratch.up, pairs.size() * width);

@@ -47,6 +47,17 @@ struct ExpertJob {
   size_t begin = 0, end = 0;
 };
 
+// Rows that experts are applied to: [n_rows][kernels::activation_row_bytes(format, n_embd)].
+struct InputRows {
+  kernels::ActivationFormat format = kernels::ActivationFormat::kF32;
+  const std::byte* data = nullptr;  // aligned to 4 bytes
+  size_t count = 0;
+};
+
+// The format that a row may be brought into before it travels to this expert, because gate and up
+// both want it. Nothing if they want different ones: such rows travel as f32.
+std::optional<kernels::ActivationFormat> travel_format(const ExpertView& expert);
+
 // One caller at a time (it uses the whole thread pool). Scratch memory grows to what the largest
 // call needed and is reused.
 class ExpertFunction {
@@ -60,6 +71,10 @@ class ExpertFunction {
   // `encoding`; a pair that fails leaves the others alone.
   void compute(const float* rows, size_t n_rows, std::span<const ExpertJob> jobs,
                std::span<ExpertPair> pairs, OutputEncoding encoding);
+  // The same for rows in either f32 or the travel_format() of these experts, in which they are used
+  // as they are. The results do not depend on who quantised a row.
+  void compute(const InputRows& rows, std::span<const ExpertJob> jobs, std::span<ExpertPair> pairs,
+               OutputEncoding encoding);
 
   // Memory that compute() holds on to after a call with this many rows and pairs, for experts like
   // `expert`; some bookkeeping of a few bytes per pair is left out.
@@ -68,7 +83,9 @@ class ExpertFunction {
  private:
   struct Scratch;
 
-  void compute_gate_and_up(const float* rows, size_t n_rows, std::span<const ExpertJob> jobs,
+  void quantise(const InputRows& rows);
+  void gather(const InputRows& rows, std::span<const ExpertPair> pairs);
+  void compute_gate_and_up(const InputRows& rows, std::span<const ExpertJob> jobs,
                            std::span<ExpertPair> pairs);
   void compute_hidden(std::span<ExpertPair> pairs);
   void compute_down(std::span<const ExpertJob> jobs, std::span<ExpertPair> pairs);

@@ -120,6 +120,10 @@ wire::Session& SessionDriver::session() {
   return *state_->session;
 }
 
+bool SessionDriver::is_gone() const {
+  return state_->socket == nullptr;
+}
+
 void SessionDriver::pump() {
   state_->settle();
 }

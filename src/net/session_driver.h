@@ -24,6 +24,8 @@ class SessionDriver {
   ~SessionDriver();
 
   wire::Session& session();
+  // The connection has ended; after Session::close(): its last words have left, too.
+  bool is_gone() const;
   // Writes what the session has to say now. To be called after session().send(), consumed(),
   // close(), admit(), refuse() from outside on_event.
   void pump();

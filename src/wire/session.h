@@ -88,6 +88,8 @@ class Session {
   [[nodiscard]] Send send(FrameType type, uint64_t ticket, std::vector<std::byte> body, Time now);
   // Bytes of data frames that send() would take now.
   uint64_t credit_left() const { return send_credit_.left(); }
+  // Whether frames that send() took still wait for next_message(); close() drops them.
+  bool has_queued() const { return !control_.empty() || !data_.empty(); }
   void consumed(size_t wire_bytes, Time now);
   // Ends the session from this side. No event follows.
   void close(CloseCode code, std::string reason, std::string hint = {});
