@@ -30,6 +30,8 @@ struct Options {
   SliceOptions slice;
   SynthOptions synth;
   BenchOptions bench;
+  StatusOptions status;
+  WhyOptions why;
   worker::WorkerOptions worker;
 };
 
@@ -72,6 +74,11 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
   add_verb(app, "bench", "Measure how fast a model runs, and how fast this machine could be",
            "kvasir bench -m model.gguf --decode 1,32 --prefill 512 --json", options.bench,
            add_bench_flags, bench, chosen);
+  add_verb(app, "status", "Show a backbone's workers, what they hold and how they do",
+           "kvasir status --connect ws://127.0.0.1:7900", options.status, add_status_flags, status,
+           chosen);
+  add_verb(app, "why", "Say where the time of a step went", "kvasir why trace.jsonl --step 12",
+           options.why, add_why_flags, why, chosen);
   add_verb(app, "worker", worker::kWorkerDescription,
            "kvasir worker --connect ws://10.0.0.5:8080 --slice part.gguf --manifest model.manifest",
            options.worker, worker::add_worker_flags, worker::run_worker, chosen);

@@ -415,4 +415,21 @@ void add_bench_flags(CLI::App& verb, BenchOptions& options) {
   verb.add_flag("--json", options.json, "Print JSON");
 }
 
+void add_status_flags(CLI::App& verb, StatusOptions& options) {
+  add_parsed(verb, "--connect", "URL", "The backbone, such as ws://127.0.0.1:7900",
+             [&options](const std::string& text) -> Result<void> {
+               if (text.empty()) return Error::invalid("the address is empty");
+               options.connect = text;
+               return {};
+             })
+      ->required();
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_why_flags(CLI::App& verb, WhyOptions& options) {
+  add_path(verb, "TRACE", options.trace, "What --trace wrote; -: standard input")->required();
+  add_number(verb, "--step", options.step, 0, std::numeric_limits<uint64_t>::max(),
+             "Which step (default: the slowest but for the first)");
+}
+
 }  // namespace kvasir::cli

@@ -161,6 +161,16 @@ struct SynthOptions {
   std::string output;
 };
 
+struct StatusOptions {
+  std::string connect;
+  bool json = false;
+};
+
+struct WhyOptions {
+  std::string trace;
+  std::optional<uint64_t> step;  // default: the slowest
+};
+
 struct BenchOptions {
   ModelFlags model;
   std::vector<uint64_t> threads;  // empty: the processors this process may use

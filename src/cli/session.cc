@@ -210,6 +210,10 @@ Result<std::unique_ptr<Session>> Session::open(const std::shared_ptr<const gguf:
   return session;
 }
 
+Session::~Session() {
+  if (trace_ && !trace_->close()) fmt::print(stderr, "note:  the trace could not be written\n");
+}
+
 Result<void> Session::open_swarm(const ComputeFlags& flags, const engine::EngineOptions& options) {
   if (flags.swarm.trace) {
     KVASIR_TRY(Output trace, Output::open(*flags.swarm.trace));

@@ -47,6 +47,7 @@ class Session {
   // Checks that a sequence of `context` tokens fits into memory, then reads the weights in.
   static Result<std::unique_ptr<Session>> open(const std::shared_ptr<const gguf::ModelFile>& file,
                                                const ComputeFlags& flags, uint64_t context);
+  ~Session();
 
   engine::Engine& engine() { return *engine_; }
   const model::Model& model() const { return model_; }

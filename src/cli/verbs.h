@@ -17,5 +17,7 @@ Result<int> manifest(const ManifestOptions& options);
 Result<int> slice(const SliceOptions& options);
 Result<int> synth(const SynthOptions& options);
 Result<int> bench(const BenchOptions& options);
+Result<int> status(const StatusOptions& options);
+Result<int> why(const WhyOptions& options);
 
 }  // namespace kvasir::cli
