@@ -36,15 +36,21 @@ KVASIR_INLINE short load_s16(const uint8_t* p) {
 
 // Asks for the cache lines at p, p + 64, ... below p + bytes: into the second-level cache, or into
 // the first one, too.
-template <size_t bytes>
-KVASIR_INLINE void fetch(const uint8_t* p) {
-  KVASIR_UNROLL
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
-}
+enum class FetchInto : uint8_t { kFirstLevel, kSecondLevel };
+
 template <size_t bytes>
 KVASIR_INLINE void fetch_near(const uint8_t* p) {
   KVASIR_UNROLL
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 3);
+}
+template <size_t bytes>
+KVASIR_INLINE void fetch(const uint8_t* p, FetchInto into = FetchInto::kSecondLevel) {
+  if (into == FetchInto::kFirstLevel) {
+    fetch_near<bytes>(p);
+    return;
+  }
+  KVASIR_UNROLL
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
 }
 
 }  // namespace
