@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu.h"
+
 #define KVASIR_INLINE inline __attribute__((always_inline))
 // Before a loop with a constant count whose arrays must become registers. Not with sanitizers: what
 // they add to each access, unrolled, takes the compiler many minutes.
@@ -37,6 +39,11 @@ KVASIR_INLINE short load_s16(const uint8_t* p) {
 // Asks for the cache lines at p, p + 64, ... below p + bytes: into the second-level cache, or into
 // the first one, too.
 enum class FetchInto : uint8_t { kFirstLevel, kSecondLevel };
+
+// Of weights.
+KVASIR_INLINE FetchInto where_to_fetch() {
+  return fetches_into_first_level() ? FetchInto::kFirstLevel : FetchInto::kSecondLevel;
+}
 
 template <size_t bytes>
 KVASIR_INLINE void fetch_near(const uint8_t* p) {

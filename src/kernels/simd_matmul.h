@@ -4,13 +4,13 @@
 // every unpacked weight block serves all columns.
 #pragma once
 
-#include "kernels/cpu.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_block32.h"
 #include "kernels/simd_iq4xs.h"
 #include "kernels/simd_kquants.h"
 #include "kernels/simd_kquants_low.h"
 #include "kernels/simd_panel_matmul.h"
+#include "kernels/simd_stream_matmul.h"
 
 namespace kvasir::kernels {
 namespace {
@@ -175,9 +175,12 @@ void matmul(const std::byte* w, size_t row_bytes, size_t n_rows, size_t n, const
     panel_matmul<Weights>(w, row_bytes, n_rows, n, x, x_stride, n_x, y, y_stride);
     return;
   }
+  if (can_stream<Weights>(row_bytes, n, n_x)) {
+    stream_matmul<Weights>(w, n_rows, n, x, x_stride, n_x, y, y_stride);
+    return;
+  }
 #endif
-  const FetchInto into =
-      fetches_into_first_level() ? FetchInto::kFirstLevel : FetchInto::kSecondLevel;
+  const FetchInto into = where_to_fetch();
   const uint8_t* weights = reinterpret_cast<const uint8_t*>(w);
   for (size_t r = 0; r < n_rows; r += kTileRows) {
     const size_t n_here = n_rows - r < kTileRows ? n_rows - r : kTileRows;
