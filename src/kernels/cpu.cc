@@ -1,5 +1,7 @@
 #include "kernels/cpu.h"
 
+#include <cstdint>
+
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -12,11 +14,31 @@ namespace kvasir::kernels {
 // that older clang does not know, so that bit is read from CPUID itself.
 namespace {
 
-bool has_f16c() {
-  unsigned eax = 1, ebx = 0, ecx = 0, edx = 0;
-  __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-  return (ecx >> 29 & 1) != 0;
+struct Cpuid {
+  uint32_t eax, ebx, ecx, edx;
+};
+Cpuid cpuid(uint32_t leaf) {
+  Cpuid id{leaf, 0, 0, 0};
+  __asm__("cpuid" : "+a"(id.eax), "=b"(id.ebx), "+c"(id.ecx), "=d"(id.edx));
+  return id;
 }
+
+bool has_f16c() {
+  return (cpuid(1).ecx >> 29 & 1) != 0;
+}
+
+bool is_amd() {
+  const Cpuid vendor = cpuid(0);  // "Auth" "enti" "cAMD"
+  return vendor.ebx == 0x68747541 && vendor.edx == 0x69746e65 && vendor.ecx == 0x444d4163;
+}
+
+// The base family is 4 bits; where they are all set, the extended one is added. AMD's later ones
+// all have it.
+uint32_t family() {
+  const uint32_t signature = cpuid(1).eax;
+  return (signature >> 8 & 0xf) + (signature >> 20 & 0xff);
+}
+constexpr uint32_t kFamilyZen5 = 0x1a;
 
 }  // namespace
 
@@ -37,6 +59,11 @@ bool has_avx512_vnni() {
   return has;
 }
 
+bool fetches_into_first_level() {
+  static const bool does = is_amd() && family() >= kFamilyZen5;
+  return does;
+}
+
 #else
 
 bool has_avx2() {
@@ -46,6 +73,9 @@ bool has_avx512() {
   return false;
 }
 bool has_avx512_vnni() {
+  return false;
+}
+bool fetches_into_first_level() {
   return false;
 }
 

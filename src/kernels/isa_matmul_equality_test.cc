@@ -114,8 +114,10 @@ class IsaMatMul : public IsaEquality {
     }
   }
 
-  // Mostly 256 values and a little more; now and then less than that.
+  // Mostly 256 values and a little more; now and then less than that, or many blocks: beyond 64 of
+  // 256 values kernels change their way.
   size_t row_length(const WeightType& type) {
+    if (type.block_length == 256 && one_in(32)) return 256 * (1 + below(70));
     if (type.block_length == 256) return 256 * (one_in(4) ? 1 + below(4) : 1);
     if (type.block_length == 32) return 32 * (one_in(8) ? 1 + below(7) : 8 + below(4));
     return one_in(8) ? below(100) : 256 + below(40);

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu.h"
+
 #define KVASIR_INLINE inline __attribute__((always_inline))
 // Before a loop with a constant count whose arrays must become registers. Not with sanitizers: what
 // they add to each access, unrolled, takes the compiler many minutes.
@@ -36,15 +38,26 @@ KVASIR_INLINE short load_s16(const uint8_t* p) {
 
 // Asks for the cache lines at p, p + 64, ... below p + bytes: into the second-level cache, or into
 // the first one, too.
-template <size_t bytes>
-KVASIR_INLINE void fetch(const uint8_t* p) {
-  KVASIR_UNROLL
-  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+enum class FetchInto : uint8_t { kFirstLevel, kSecondLevel };
+
+// Of weights.
+KVASIR_INLINE FetchInto where_to_fetch() {
+  return fetches_into_first_level() ? FetchInto::kFirstLevel : FetchInto::kSecondLevel;
 }
+
 template <size_t bytes>
 KVASIR_INLINE void fetch_near(const uint8_t* p) {
   KVASIR_UNROLL
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 3);
+}
+template <size_t bytes>
+KVASIR_INLINE void fetch(const uint8_t* p, FetchInto into = FetchInto::kSecondLevel) {
+  if (into == FetchInto::kFirstLevel) {
+    fetch_near<bytes>(p);
+    return;
+  }
+  KVASIR_UNROLL
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
 }
 
 }  // namespace

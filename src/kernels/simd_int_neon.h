@@ -233,7 +233,8 @@ KVASIR_INLINE Floats floats_of_low_f16(Ints v) {
 }
 
 // Lane i of the result comes from p[i * stride].
-KVASIR_INLINE Ints load_lanes(const uint8_t* const* p, size_t stride, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Ints load_lanes(Rows p, size_t stride, size_t offset) {
   return {load128(p[0] + offset), load128(p[stride] + offset)};
 }
 
@@ -329,14 +330,16 @@ KVASIR_INLINE Ints masks_of_bits(uint32_t bits) {
 }
 
 // The f16 at p[r] + offset of each row of a tile.
-KVASIR_INLINE Floats load_f16_of_rows(const uint8_t* const* p, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Floats load_f16_of_rows(Rows p, size_t offset) {
   const auto at = [=](int r) __attribute__((always_inline)) {
     return load_s16(p[r] + offset);
   };
   return floats_of_f16(u16(lane16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
 }
 // The 32 bits at p[r] + offset of each row of a tile.
-KVASIR_INLINE Ints load_u32_of_rows(const uint8_t* const* p, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Ints load_u32_of_rows(Rows p, size_t offset) {
   const auto at = [=](int r) __attribute__((always_inline)) {
     return static_cast<int>(load_u32(p[r] + offset));
   };

@@ -176,7 +176,8 @@ KVASIR_INLINE Ints select_if_less32(Ints a, Ints b, Ints x, Ints y) {
 }
 
 // Lane i of the result comes from p[i * stride].
-KVASIR_INLINE Ints load_lanes(const uint8_t* const* p, size_t stride, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Ints load_lanes(Rows p, size_t stride, size_t offset) {
   const auto lane = [=](size_t i) __attribute__((always_inline)) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[i * stride] + offset));
   };
@@ -327,7 +328,8 @@ KVASIR_INLINE Ints high_lanes(Ints a, Ints b) {
 }
 
 // Lane i of the result comes from p[i * stride].
-KVASIR_INLINE Ints load_lanes(const uint8_t* const* p, size_t stride, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Ints load_lanes(Rows p, size_t stride, size_t offset) {
   return _mm256_inserti128_si256(
       _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p[0] + offset))),
       _mm_loadu_si128(reinterpret_cast<const __m128i*>(p[stride] + offset)), 1);
@@ -399,7 +401,8 @@ KVASIR_INLINE Ints dot_s8_s8(Ints w, Ints x) {
 }
 
 // The f16 at p[r] + offset of each row of a tile.
-KVASIR_INLINE Floats load_f16_of_rows(const uint8_t* const* p, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Floats load_f16_of_rows(Rows p, size_t offset) {
   const auto at = [=](int r) __attribute__((always_inline)) {
     return load_s16(p[r] + offset);
   };
@@ -414,7 +417,8 @@ KVASIR_INLINE Floats load_f16_of_rows(const uint8_t* const* p, size_t offset) {
 }
 
 // The 32 bits at p[r] + offset of each row of a tile.
-KVASIR_INLINE Ints load_u32_of_rows(const uint8_t* const* p, size_t offset) {
+template <typename Rows>
+KVASIR_INLINE Ints load_u32_of_rows(Rows p, size_t offset) {
   const auto at = [=](int r) __attribute__((always_inline)) {
     return static_cast<int>(load_u32(p[r] + offset));
   };

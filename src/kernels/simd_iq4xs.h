@@ -23,7 +23,8 @@ struct WeightsIQ4XS {
     TileScales scales;  // eight signed scales of 16 bits
   };
 
-  KVASIR_INLINE static void read_heads(const uint8_t* const* rows, size_t offset, Heads& heads) {
+  template <typename Rows>
+  KVASIR_INLINE static void read_heads(Rows rows, size_t offset, Heads& heads) {
     // Scale b has 4 bits in scales_l (nibble b) and 2 in scales_h (pair b). There is no variable
     // 16-bit shift in AVX2: a product moves the bits up to one place, a fixed shift brings them
     // down.

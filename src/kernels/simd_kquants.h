@@ -8,6 +8,7 @@
 //   Heads                    what a tile decodes once per block for all its rows: read_heads()
 //   dot<kColumns>()          kColumns vectors of 32-bit partial sums of one row, unreduced
 //   minimum_sums()           one 32-bit sum of min_j * (sums of x) per row, in row order
+// `rows` of read_heads() are pointers to the rows of a tile, or what gives such pointers by index.
 #pragma once
 
 #include "kernels/activation.h"
@@ -217,7 +218,8 @@ struct ScalesAndMinimums {
     TileScales scales;  // 8 scales, then 8 minimums
   };
 
-  KVASIR_INLINE static void read_heads(const uint8_t* const* rows, size_t offset, Heads& heads) {
+  template <typename Rows>
+  KVASIR_INLINE static void read_heads(Rows rows, size_t offset, Heads& heads) {
     // s[b] & 63 for b < 4; otherwise 4 bits of s[b + 4] and, on top, the upper 2 bits of s[b - 4];
     // the minimums alike, from s[b + 4], s[b + 4] >> 4 and s[b].
     const Ints low_bytes =
@@ -240,12 +242,17 @@ struct ScalesAndMinimums {
   }
 
   KVASIR_INLINE static Ints minimum_sums(const Heads& heads, const ActivationK& x) {
+    const Ints sums[4] = {x.sums, x.sums, x.sums, x.sums};
+    return minimum_sums(heads, sums);
+  }
+  // sums[i]: in lane l those of the activations that row i + 4l meets.
+  KVASIR_INLINE static Ints minimum_sums(const Heads& heads, const Ints* sums) {
     const Ints widen =
         all_lanes(lane8(8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1, 14, -1, 15, -1));
     Ints parts[4];
     KVASIR_UNROLL
     for (int i = 0; i < 4; ++i) {
-      parts[i] = multiply_pairs_s16(shuffle8(load(heads.scales.bytes[i]), widen), x.sums);
+      parts[i] = multiply_pairs_s16(shuffle8(load(heads.scales.bytes[i]), widen), sums[i]);
     }
     return add_within_lanes(parts);
   }
@@ -338,7 +345,8 @@ struct WeightsQ6K {
     Floats d;
   };
 
-  KVASIR_INLINE static void read_heads(const uint8_t* const* rows, size_t offset, Heads& heads) {
+  template <typename Rows>
+  KVASIR_INLINE static void read_heads(Rows rows, size_t offset, Heads& heads) {
     heads.d = load_f16_of_rows(rows, offset + 208);
   }
 

@@ -44,7 +44,8 @@ struct WeightsQ3K {
     TileScales scales;  // 16 signed scales
   };
 
-  KVASIR_INLINE static void read_heads(const uint8_t* const* rows, size_t offset, Heads& heads) {
+  template <typename Rows>
+  KVASIR_INLINE static void read_heads(Rows rows, size_t offset, Heads& heads) {
     // The last 16 bytes of the block: 2 of the bit pairs, s[0..11], d. Scale j has 4 bits in
     // s[j % 8] and 2 in s[8 + j % 4].
     const Ints low_bytes = all_lanes(lane8(2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9));
@@ -123,7 +124,8 @@ struct WeightsQ2K {
     TileScales scales;  // 16 bytes: low nibble the scale, high nibble the minimum
   };
 
-  KVASIR_INLINE static void read_heads(const uint8_t* const* rows, size_t offset, Heads& heads) {
+  template <typename Rows>
+  KVASIR_INLINE static void read_heads(Rows rows, size_t offset, Heads& heads) {
     KVASIR_UNROLL
     for (int i = 0; i < 4; ++i) store(heads.scales.bytes[i], load_lanes(rows + i, 4, offset));
     const Ints both = load_u32_of_rows(rows, offset + 80);

@@ -28,32 +28,30 @@ KVASIR_INLINE Ints broadcast32(const void* p) {
   return all32(v);
 }
 
-// The rows of the next blocks come from memory while the present ones are computed, a few at a
-// time: all at once would be more misses than the processor keeps track of.
-template <size_t bytes>
+// While panels are computed, the rows after theirs come from memory, in the order of their
+// addresses and a few lines at a time: all at once would be more misses than the processor keeps
+// track of. Fetching past the end of the weights does no harm.
 class RowFetcher {
  public:
   // In `steps` steps of equal size.
-  KVASIR_INLINE RowFetcher(const uint8_t* const* rows, size_t offset, size_t steps)
-      : rows_(rows),
-        end_(rows + kPanelRows),
-        offset_(offset),
-        rows_per_step_((kPanelRows + steps - 1) / steps) {}
+  KVASIR_INLINE RowFetcher(const uint8_t* begin, size_t bytes, size_t steps)
+      : at_(begin),
+        end_(begin + bytes),
+        step_bytes_((bytes + steps - 1) / steps),
+        into_(where_to_fetch()) {}
 
   KVASIR_INLINE void step() {
-    for (size_t i = 0; i < rows_per_step_ && rows_ != end_; ++i) {
-      const uint8_t* row = *rows_++ + offset_;
-      fetch<bytes>(row);
-      // Blocks rarely start where a cache line does, so they end in one more.
-      fetch<1>(row + bytes - 1);
-    }
+    const size_t left = static_cast<size_t>(end_ - at_);
+    const uint8_t* const end = at_ + (left < step_bytes_ ? left : step_bytes_);
+    for (; at_ < end; at_ += 64) fetch<1>(at_, into_);
+    if (at_ > end_) at_ = end_;
   }
 
  private:
-  const uint8_t* const* rows_;
-  const uint8_t* const* end_;
-  size_t offset_;
-  size_t rows_per_step_;
+  const uint8_t* at_;
+  const uint8_t* end_;
+  size_t step_bytes_;
+  FetchInto into_;
 };
 
 // dots[p][c] = starts[c] + vectors k .. k + n of panel p, times the values of column c from x_k on.
@@ -88,7 +86,6 @@ struct PanelsK {
   using Block = BlockQ8K;
   static constexpr size_t kBlocks = 1;  // of a panel
   static constexpr size_t kBlockLength = 256;
-  static constexpr size_t kFetchBytes = Weights::kBytes;
   static constexpr size_t kSteps = Format::kGroups;  // of the fetcher, per piece of columns
 
   KVASIR_INLINE void unpack(const uint8_t* const* rows, size_t offset, size_t) {
@@ -100,7 +97,7 @@ struct PanelsK {
   // acc: [kColumns][kPanelRows], 64-byte aligned. x: kColumns blocks, x_stride bytes apart.
   template <int kColumns>
   KVASIR_INLINE void add(const uint8_t* x, size_t x_stride, size_t, float* acc,
-                         RowFetcher<kFetchBytes>& fetcher) const {
+                         RowFetcher& fetcher) const {
     constexpr int kVectorsPerGroup = kPanelVectors / Format::kGroups;
     const Block* columns[kColumns];
     Ints sums[kPanels][kColumns];
@@ -189,7 +186,6 @@ struct Panels32 {
   using Block = BlockQ8_0;
   static constexpr size_t kBlocks = 8;
   static constexpr size_t kBlockLength = 32;
-  static constexpr size_t kFetchBytes = kBlocks * Weights::kBytes;
   static constexpr size_t kSteps = kBlocks;
   static constexpr int kExcess = Weights::kIsSigned ? 128 : Weights::kExcess;
 
@@ -209,7 +205,7 @@ struct Panels32 {
 
   template <int kColumns>
   KVASIR_INLINE void add(const uint8_t* x, size_t x_stride, size_t n_blocks, float* acc,
-                         RowFetcher<kFetchBytes>& fetcher) const {
+                         RowFetcher& fetcher) const {
     Floats totals[kPanels][kColumns];
     KVASIR_UNROLL
     for (int c = 0; c < kColumns; ++c) {
@@ -263,10 +259,10 @@ struct Panels32 {
 template <typename Panels>
 __attribute__((noinline)) void add_panels(const Panels& panels, const uint8_t* x, size_t x_stride,
                                           size_t n_x, size_t n_blocks, float* acc,
-                                          const uint8_t* const* rows, size_t next_offset) {
+                                          const uint8_t* next, size_t next_bytes) {
   static_assert(kPanelColumnsMin == 5 && kPanelColumns == 6);
   const size_t n_pieces = (n_x + kPanelColumns - 1) / kPanelColumns;
-  RowFetcher<Panels::kFetchBytes> fetcher(rows, next_offset, n_pieces * Panels::kSteps);
+  RowFetcher fetcher(next, next_bytes, n_pieces * Panels::kSteps);
   size_t c = 0;
   for (size_t piece = 0; piece < n_pieces; ++piece) {
     const size_t n_left = n_pieces - piece;
@@ -314,16 +310,17 @@ void panel_matmul(const std::byte* w, size_t row_bytes, size_t n_rows, size_t n,
         // Rows past the last one repeat it; their results are not stored.
         rows[i] = weights + (r + i < n_rows ? r + i : n_rows - 1) * row_bytes;
       }
+      const uint8_t* const next = weights + (r + kPanelRows) * row_bytes;
       for (size_t i = 0; i < n_columns * kPanelRows; i += kTileRows) {
         _mm512_store_ps(acc + i, all_floats(0.0F));
       }
       for (size_t b = 0; b < n_blocks; b += Panels::kBlocks) {
         const size_t n_here = n_blocks - b < Panels::kBlocks ? n_blocks - b : Panels::kBlocks;
         panels.unpack(rows, b * Weights::kBytes, n_here);
-        const bool is_last = b + Panels::kBlocks >= n_blocks;
+        // The same share of the next rows as this is of these.
+        const size_t share = kPanelRows * n_here * Weights::kBytes;
         add_panels(panels, columns + b * sizeof(typename Panels::Block), x_stride, n_columns,
-                   n_here, acc, rows,
-                   is_last ? kPanelRows * row_bytes : (b + Panels::kBlocks) * Weights::kBytes);
+                   n_here, acc, next + kPanelRows * b * Weights::kBytes, share);
       }
       for (size_t i = 0; i < n_columns; ++i) {
         for (size_t p = 0; p < kPanels && r + p * kTileRows < n_rows; ++p) {
