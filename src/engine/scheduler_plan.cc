@@ -75,14 +75,22 @@ std::vector<RowShare> StepPlanner::plan_prompts(std::span<const Standing> standi
       return share.rows < standing.prompt_rows &&
              !(standing.wants_prompt_logits && with_logits == 0);
     };
-    const auto n = static_cast<size_t>(std::count_if(shares.begin(), shares.end(), wants_more));
-    const size_t part = std::max<size_t>(n == 0 ? 0 : rows / n, 1);
+    size_t n = 0, n_with_logits = 0;
+    for (const RowShare& share : shares) {
+      if (!wants_more(share)) continue;
+      ++n;
+      n_with_logits += standings[share.index].wants_prompt_logits ? 1 : 0;
+    }
+    const auto part_of = [](size_t all, size_t among) {
+      return among == 0 ? 0 : std::max<size_t>(all / among, 1);
+    };
+    const size_t part = part_of(rows, n), logits_part = part_of(with_logits, n_with_logits);
     for (RowShare& share : shares) {
       if (rows == 0 || !wants_more(share)) continue;
       const Standing& standing = standings[share.index];
       size_t more = std::min({part, rows, standing.prompt_rows - share.rows});
       if (standing.wants_prompt_logits) {
-        more = std::min(more, with_logits);
+        more = std::min({more, logits_part, with_logits});
         with_logits -= more;
       }
       share.rows += more;

@@ -19,4 +19,9 @@ void Turn::give() {
   changed_.notify_all();  // a few lanes at most
 }
 
+size_t Turn::waiting() const {
+  std::lock_guard lock(mutex_);
+  return next_ticket_ - serving_ <= 1 ? 0 : next_ticket_ - serving_ - 1;
+}
+
 }  // namespace kvasir::engine

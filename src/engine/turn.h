@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -18,9 +19,11 @@ class Turn {
   void take();
   // By the thread that took it.
   void give();
+  // Who stands in line behind the one who has it.
+  size_t waiting() const;
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t next_ticket_ = 0;  // guarded by mutex_
   uint64_t serving_ = 0;      // the ticket whose turn it is; guarded by mutex_
