@@ -18,6 +18,8 @@ constexpr size_t kRounds = 2;
 constexpr size_t kRounds = 6;
 #endif
 
+const std::vector<int32_t> kNever = {3, 4};
+
 struct LaneSettings {
   size_t rows_max = 16;
   size_t chunk = 4;
@@ -56,7 +58,7 @@ class LaneRun {
     return run;
   }
   LaneShared& prepare(const LaneSettings& settings) {
-    shared_.never = {3, 4};
+    shared_.never = kNever;
     shared_.prefix_options = settings.prefix;
     shared_.prefixes = settings.prefix.bytes_max != 0 ? &prefixes_ : nullptr;
     return shared_;
@@ -99,8 +101,9 @@ std::vector<Request> random_requests(std::mt19937& random, size_t n, uint32_t n_
   return requests;
 }
 
-// Each request alone, then all of them at random times, with random cancellations and with and
-// without a prefix cache of any size; the hash is over all logits that were sampled from.
+// Each request by the plainest means, then all of them at random times, with random cancellations
+// and with and without a prefix cache of any size; the hash is over all logits that were sampled
+// from.
 TEST(Lane, GivesARequestTheSameBitsInAnyCompany) {
   for (Architecture architecture : {Architecture::kQwen35Moe, Architecture::kQwen3Moe}) {
     const model::ModelPieces pieces(model::tiny_plan(architecture));
@@ -108,14 +111,13 @@ TEST(Lane, GivesARequestTheSameBitsInAnyCompany) {
     for (size_t round = 0; round < kRounds; ++round) {
       SCOPED_TRACE(fmt::format("{}, round {}", model::architecture_name(architecture), round));
       std::mt19937 random(static_cast<uint32_t>(100 + round));
-      LaneRun alone(pieces, {300, 300, {}});
-      const auto requests = random_requests(random, 14, alone.engine().model().hp.n_vocab);
+      TestEngine plain(pieces.bind().value(), {});
+      const auto requests = random_requests(random, 14, plain.model().hp.n_vocab);
       std::vector<Outcome> expected(requests.size());
       for (size_t i = 0; i < requests.size(); ++i) {
         Request request = requests[i];
         if (i % 5 == 0) request.constraint = std::make_shared<EveryThird>();
-        alone.add(request, expected[i]);
-        alone.finish_all();
+        generate_plainly(plain, request, kNever, expected[i]);
       }
 
       LaneSettings settings{std::array<size_t, 4>{1, 5, 16, 64}[random() % 4],

@@ -65,7 +65,7 @@ class Gate {
 
 class Served {
  public:
-  explicit Served(size_t lanes, SchedulerOptions options = default_options(), size_t rows_max = 16)
+  explicit Served(size_t lanes, SchedulerOptions options = default_options(), size_t rows_max = 32)
       : model_(model::ModelPieces(model::tiny_plan()).bind().value()),
         local_(local_experts(model_), kernels(), pool_),
         far_(local_, turn_) {
@@ -87,7 +87,7 @@ class Served {
     options.admission.context_max = 400;
     options.admission.memory_bytes = 100'000'000;
     options.admission.running_max = 8;
-    options.prefill_rows_while_decoding = 4;
+    options.prefill_rows_while_decoding = 16;
     options.prefix.bytes_max = 20'000'000;
     options.prefix.tokens_min = 4;
     options.prefix.stride_tokens = 64;
@@ -139,18 +139,11 @@ std::vector<Request> mixed_requests(size_t n, uint32_t n_vocab) {
 
 // Several threads submit and cancel at once; whoever is not cancelled gets what they get alone.
 TEST(Scheduler, GivesTheSameBitsWithAnyNumberOfLanes) {
-  SchedulerOptions alone = Served::default_options();
-  alone.admission.running_max = 1;
-  alone.prefix.bytes_max = 0;
-  Served reference(1, alone);
-  const auto requests = mixed_requests(24, reference.model().hp.n_vocab);
+  TestEngine plain(model::ModelPieces(model::tiny_plan()).bind().value(), {});
+  const auto requests = mixed_requests(15, plain.model().hp.n_vocab);
   std::vector<Outcome> expected(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    Request request = requests[i];
-    request.on_event = expected[i].sink();
-    ASSERT_TRUE(reference.scheduler().submit(std::move(request)));
-    ASSERT_TRUE(expected[i].wait_finished());
-  }
+  for (size_t i = 0; i < requests.size(); ++i)
+    generate_plainly(plain, requests[i], {}, expected[i]);
 
   for (size_t lanes : {1, 2, 3}) {
     SCOPED_TRACE(lanes);
@@ -180,7 +173,7 @@ TEST(Scheduler, GivesTheSameBitsWithAnyNumberOfLanes) {
       expect_same_answer(outcomes[i], expected[i]);
       ++n_complete;
     }
-    EXPECT_GE(n_complete, 20U);
+    EXPECT_GE(n_complete, 12U);
     const SchedulerStatus status = served.scheduler().status();
     EXPECT_EQ(status.waiting + status.running, 0U);
     EXPECT_EQ(status.sequence_bytes, 0U);

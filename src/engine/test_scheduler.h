@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/sha256.h"
 #include "engine/scheduler_lane.h"
 #include "engine/test_engine.h"
 #include "model/test_model.h"
@@ -105,6 +106,52 @@ class EveryThird final : public TokenConstraint {
  private:
   size_t n_accepted_ = 0;
 };
+
+// What a request is to get, without any of the scheduler: token by token, alone, scalar kernels.
+inline void generate_plainly(TestEngine& engine, const Request& request,
+                             const std::vector<int32_t>& never, Outcome& outcome) {
+  const EventSink sink = outcome.sink();
+  Sampler sampler(request.sampler, never);
+  auto sequence = engine.new_sequence(request.prompt.size() + request.tokens_max + 1);
+  Finished end;
+  end.usage.prompt_tokens = request.prompt.size();
+  Sha256 hash;
+  std::vector<float> logits;
+  std::vector<Logprobs> of_prompt;
+  for (size_t i = 0; i < request.prompt.size(); ++i) {
+    if (i != 0 && request.wants_prompt_logprobs)
+      of_prompt.push_back(logprobs_of(logits, request.prompt[i], request.n_top_logprobs, never));
+    logits = engine.append(*sequence, {&request.prompt[i], 1});
+    sampler.accept(request.prompt[i]);
+  }
+  if (!of_prompt.empty()) sink(PromptLogprobs{1, of_prompt});
+  sink(PromptProgress{request.prompt.size(), request.prompt.size()});
+  while (end.usage.generated_tokens < request.tokens_max) {
+    hash.update(std::as_bytes(std::span(logits)));
+    std::vector<uint64_t> allowed;
+    if (request.constraint) {
+      allowed.resize((logits.size() + 63) / 64);
+      EXPECT_TRUE(request.constraint->allow(allowed));
+    }
+    const int32_t token = sampler.sample(logits, allowed);
+    sampler.accept(token);
+    if (request.constraint) {
+      EXPECT_TRUE(request.constraint->accept(token));
+    }
+    const AfterToken after = request.end_check ? request.end_check(token) : AfterToken::kGoOn;
+    if (after != AfterToken::kGoOn) end.reason = FinishReason::kStop;
+    if (after == AfterToken::kEndWithout) break;
+    ++end.usage.generated_tokens;
+    TokenGenerated event{token, {}};
+    if (request.wants_logprobs)
+      event.logprobs = logprobs_of(logits, token, request.n_top_logprobs, never);
+    sink(event);
+    if (after == AfterToken::kEndWith) break;
+    logits = engine.append(*sequence, {&token, 1});
+  }
+  end.logits_hash = hash.hex();
+  sink(end);
+}
 
 inline void expect_same_logprobs(const std::vector<Logprobs>& a, const std::vector<Logprobs>& b) {
   ASSERT_EQ(a.size(), b.size());
