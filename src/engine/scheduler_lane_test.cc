@@ -26,6 +26,13 @@ struct LaneSettings {
   PrefixOptions prefix;
 };
 
+RunSettings run_settings(const LaneSettings& settings) {
+  RunSettings run;
+  run.options.rows_max = settings.rows_max;
+  run.kernels = kernels::select_table().value();
+  return run;
+}
+
 class LaneRun {
  public:
   LaneRun(const model::ModelPieces& pieces, const LaneSettings& settings)
@@ -51,12 +58,6 @@ class LaneRun {
   const LaneCounters& counters() const { return shared_.counters; }
 
  private:
-  static RunSettings run_settings(const LaneSettings& settings) {
-    RunSettings run;
-    run.options.rows_max = settings.rows_max;
-    run.kernels = kernels::select_table().value();
-    return run;
-  }
   LaneShared& prepare(const LaneSettings& settings) {
     shared_.never = kNever;
     shared_.prefix_options = settings.prefix;
@@ -111,7 +112,7 @@ TEST(Lane, GivesARequestTheSameBitsInAnyCompany) {
     for (size_t round = 0; round < kRounds; ++round) {
       SCOPED_TRACE(fmt::format("{}, round {}", model::architecture_name(architecture), round));
       std::mt19937 random(static_cast<uint32_t>(100 + round));
-      TestEngine plain(pieces.bind().value(), {});
+      TestEngine plain(pieces.bind().value(), run_settings({128, 1, {}}));
       const auto requests = random_requests(random, 14, plain.model().hp.n_vocab);
       std::vector<Outcome> expected(requests.size());
       for (size_t i = 0; i < requests.size(); ++i) {

@@ -139,7 +139,9 @@ std::vector<Request> mixed_requests(size_t n, uint32_t n_vocab) {
 
 // Several threads submit and cancel at once; whoever is not cancelled gets what they get alone.
 TEST(Scheduler, GivesTheSameBitsWithAnyNumberOfLanes) {
-  TestEngine plain(model::ModelPieces(model::tiny_plan()).bind().value(), {});
+  RunSettings settings;
+  settings.kernels = kernels::select_table().value();
+  TestEngine plain(model::ModelPieces(model::tiny_plan()).bind().value(), settings);
   const auto requests = mixed_requests(15, plain.model().hp.n_vocab);
   std::vector<Outcome> expected(requests.size());
   for (size_t i = 0; i < requests.size(); ++i)

@@ -107,7 +107,8 @@ class EveryThird final : public TokenConstraint {
   size_t n_accepted_ = 0;
 };
 
-// What a request is to get, without any of the scheduler: token by token, alone, scalar kernels.
+// What a request is to get, without any of the scheduler: alone, with a call for every token of the
+// answer.
 inline void generate_plainly(TestEngine& engine, const Request& request,
                              const std::vector<int32_t>& never, Outcome& outcome) {
   const EventSink sink = outcome.sink();
@@ -118,11 +119,18 @@ inline void generate_plainly(TestEngine& engine, const Request& request,
   Sha256 hash;
   std::vector<float> logits;
   std::vector<Logprobs> of_prompt;
-  for (size_t i = 0; i < request.prompt.size(); ++i) {
-    if (i != 0 && request.wants_prompt_logprobs)
-      of_prompt.push_back(logprobs_of(logits, request.prompt[i], request.n_top_logprobs, never));
-    logits = engine.append(*sequence, {&request.prompt[i], 1});
-    sampler.accept(request.prompt[i]);
+  const size_t n_vocab = engine.n_vocab();
+  const std::span<const int32_t> prompt = request.prompt;
+  for (size_t begin = 0, count = 0; begin < prompt.size(); begin += count) {
+    count = std::min<size_t>(prompt.size() - begin, 100);
+    const auto rows = engine.append(*sequence, prompt.subspan(begin, count));
+    for (size_t i = begin; i < begin + count; ++i) {
+      logits.assign(rows.begin() + static_cast<ptrdiff_t>((i - begin) * n_vocab),
+                    rows.begin() + static_cast<ptrdiff_t>((i - begin + 1) * n_vocab));
+      sampler.accept(prompt[i]);
+      if (i + 1 < prompt.size() && request.wants_prompt_logprobs)
+        of_prompt.push_back(logprobs_of(logits, prompt[i + 1], request.n_top_logprobs, never));
+    }
   }
   if (!of_prompt.empty()) sink(PromptLogprobs{1, of_prompt});
   sink(PromptProgress{request.prompt.size(), request.prompt.size()});
