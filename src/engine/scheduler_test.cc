@@ -90,7 +90,7 @@ class Served {
     options.prefill_rows_while_decoding = 16;
     options.prefix.bytes_max = 20'000'000;
     options.prefix.tokens_min = 4;
-    options.prefix.stride_tokens = 64;
+    options.prefix.stride_tokens = 16;
     return options;
   }
 
@@ -121,7 +121,7 @@ Request simple_request(size_t tokens_max) {
 
 std::vector<Request> mixed_requests(size_t n, uint32_t n_vocab) {
   std::mt19937 random(7);
-  const auto shared = random_prompt(random, 270, n_vocab);
+  const auto shared = random_prompt(random, 60, n_vocab);
   std::vector<Request> requests(n);
   for (Request& request : requests) {
     request.user = std::string(1, static_cast<char>('a' + random() % 3));
