@@ -183,6 +183,19 @@ bool Scheduler::wait_idle(std::chrono::milliseconds patience) {
   return idle_.wait_for(lock, patience, [&] { return jobs_.empty() && ending_ == 0; });
 }
 
+std::vector<RequestStatus> Scheduler::requests() const {
+  std::vector<RequestStatus> list;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, job] : jobs_)
+      list.push_back({id, job->request.user, queue_.is_waiting(id), job->request.prompt.size(),
+                      job->prompt_computed(), job->generated(), job->request.tokens_max});
+  }
+  std::sort(list.begin(), list.end(),
+            [](const RequestStatus& a, const RequestStatus& b) { return a.id < b.id; });
+  return list;
+}
+
 SchedulerStatus Scheduler::status() const {
   SchedulerStatus status;
   {

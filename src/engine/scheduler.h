@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <tl/expected.hpp>
 #include <unordered_map>
@@ -47,6 +48,15 @@ struct SchedulerStatus {
   PrefixCacheCounters prefixes;
 };
 
+// One request that waits or runs. Nothing of what it says.
+struct RequestStatus {
+  uint64_t id = 0;
+  std::string user;
+  bool is_waiting = false;
+  size_t prompt_tokens = 0, prompt_computed = 0;
+  size_t generated_tokens = 0, tokens_max = 0;
+};
+
 // Thread-safe. Each lane has a thread, and computes a micro-batch of its own requests while it has
 // the turn. More than one lane is of use only if the expert service gives the turn away while it
 // waits.
@@ -74,6 +84,8 @@ class Scheduler {
   bool wait_idle(std::chrono::milliseconds patience);
 
   SchedulerStatus status() const;
+  // In the order they came.
+  std::vector<RequestStatus> requests() const;
 
  private:
   struct LanePlace {

@@ -6,10 +6,7 @@
 namespace kvasir::engine {
 
 Job::Job(uint64_t the_id, Request the_request, const std::vector<int32_t>& never)
-    : id(the_id),
-      request(std::move(the_request)),
-      tokens_(request.prompt),
-      sampler_(request.sampler, never) {
+    : id(the_id), request(std::move(the_request)), sampler_(request.sampler, never) {
   if (request.wants_logits_hash) logits_hash_.emplace();
   usage_.prompt_tokens = request.prompt.size();
 }
@@ -23,6 +20,8 @@ void Job::cancel() {
 void Job::start(std::unique_ptr<Sequence> sequence, size_t cached_tokens) {
   usage_.cached_tokens = cached_tokens;
   sequence_ = std::move(sequence);
+  tokens_.reserve(request.prompt.size() + request.tokens_max);
+  tokens_ = request.prompt;
   for (int32_t token : request.prompt) sampler_.accept(token);
   std::lock_guard lock(mutex_);
   cancellable_ = sequence_.get();
@@ -31,6 +30,11 @@ void Job::start(std::unique_ptr<Sequence> sequence, size_t cached_tokens) {
 
 void Job::emit(const Event& event) const {
   if (request.on_event) request.on_event(event);
+}
+
+void Job::tell_progress(size_t prompt_tokens) {
+  prompt_computed_.store(prompt_tokens, std::memory_order_relaxed);
+  emit(PromptProgress{prompt_tokens, request.prompt.size()});
 }
 
 Result<int32_t> Job::next_token(std::span<const float> logits) {
@@ -55,6 +59,7 @@ void Job::sample(std::span<const float> logits, std::span<const int32_t> never) 
 
   tokens_.push_back(*token);
   ++usage_.generated_tokens;
+  generated_.store(usage_.generated_tokens, std::memory_order_relaxed);
   TokenGenerated event{*token, {}};
   if (request.wants_logprobs)
     event.logprobs = logprobs_of(logits, *token, request.n_top_logprobs, never);

@@ -47,6 +47,10 @@ class Job {
   bool finished() const { return reason_.has_value(); }
   FinishReason reason() const { return *reason_; }
   const Usage& usage() const { return usage_; }
+  // For every thread: how far it is.
+  size_t prompt_computed() const { return prompt_computed_.load(std::memory_order_relaxed); }
+  size_t generated() const { return generated_.load(std::memory_order_relaxed); }
+  void tell_progress(size_t prompt_tokens);
 
   // Numbers of tokens at which a step has to end for a snapshot, ascending; the next one last.
   std::vector<size_t> snapshot_places;
@@ -55,6 +59,7 @@ class Job {
   Result<int32_t> next_token(std::span<const float> logits);
 
   std::atomic<bool> cancelled_{false};
+  std::atomic<size_t> prompt_computed_{0}, generated_{0};
   std::mutex mutex_;
   Sequence* cancellable_ = nullptr;  // guarded by mutex_
 

@@ -54,7 +54,7 @@ void Lane::start(Job& job) {
   }
   job.start(std::move(*sequence), match.length);
   place_snapshots(job);
-  job.emit(PromptProgress{match.length, request.prompt.size()});
+  job.tell_progress(match.length);
 }
 
 void Lane::place_snapshots(Job& job) const {
@@ -210,7 +210,7 @@ void Lane::after_rows(Job& job, size_t rows, std::span<const float> logits) {
       keep_snapshot(job);
     }
     if (request.wants_prompt_logprobs) tell_prompt_logprobs(job, position - rows + 1, logits);
-    job.emit(PromptProgress{position, n_prompt});
+    job.tell_progress(position);
     if (position < n_prompt) return;
     job.set_prompt_done();
     if (request.tokens_max == 0) return job.finish(FinishReason::kLength);

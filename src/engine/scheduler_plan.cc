@@ -34,11 +34,12 @@ StepPlanner::StepPlanner(const PlanLimits& limits) : limits_(limits) {
 
 std::vector<RowShare> StepPlanner::plan(std::span<const Standing> standings,
                                         bool decodes_elsewhere) {
-  const bool any_prompt = std::any_of(standings.begin(), standings.end(),
-                                      [](const Standing& each) { return each.prompt_rows != 0; });
+  size_t prompt_rows = 0;
+  for (const Standing& each : standings)
+    prompt_rows = std::min(prompt_rows + each.prompt_rows, limits_.rows_max);
   size_t for_decodes = limits_.rows_max;
-  if (any_prompt) {
-    for_decodes -= std::max<size_t>(limits_.rows_max / kPromptPart, 1);
+  if (prompt_rows != 0) {
+    for_decodes -= std::min(std::max<size_t>(limits_.rows_max / kPromptPart, 1), prompt_rows);
     if (for_decodes == 0) {
       prompts_turn_ = !prompts_turn_;
       if (!prompts_turn_) for_decodes = 1;

@@ -30,6 +30,18 @@ TEST(StepPlanner, GivesARowToEveryTokenAndAChunkToPrompts) {
   EXPECT_TRUE(plan(planner, {}).empty());
 }
 
+TEST(StepPlanner, KeepsAQuarterForPromptsAndNoMoreThanTheyNeed) {
+  std::vector<Standing> standings = {{1, 100}};
+  for (uint64_t id = 2; id < 20; ++id) standings.push_back({id, 0});
+  StepPlanner planner({16, 8, 4});
+  auto rows = plan(planner, standings);
+  EXPECT_EQ(rows.size(), 1U + 12U);
+  EXPECT_EQ(rows[1], 4U);
+  standings[0].prompt_rows = 1;
+  rows = plan(planner, standings);
+  EXPECT_EQ(rows.size(), 1U + 15U);
+}
+
 TEST(StepPlanner, SharesEquallyAndGivesAwayWhatIsNotNeeded) {
   StepPlanner planner({30, 8, 4});
   EXPECT_THAT(plan(planner, {{1, 100}, {2, 3}, {3, 100}}),

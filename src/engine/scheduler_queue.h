@@ -46,6 +46,8 @@ class AdmissionQueue {
   // Of one that was admitted.
   void finished(uint64_t id);
 
+  // Of one that was offered and has not finished.
+  bool is_waiting(uint64_t id) const { return running_.find(id) == running_.end(); }
   size_t waiting() const { return waiting_; }
   size_t running() const { return running_.size(); }
   uint64_t bytes_in_use() const { return bytes_in_use_; }

@@ -253,6 +253,14 @@ TEST(Scheduler, BoundsTheQueueAndCancelsInItAtOnce) {
   request.user = "yet another";
   EXPECT_EQ(served.scheduler().submit(request).error().reason, Refusal::kQueueFull);
   EXPECT_EQ(served.scheduler().status().waiting, 3U);
+  const auto requests = served.scheduler().requests();
+  ASSERT_EQ(requests.size(), 4U);
+  EXPECT_FALSE(requests[0].is_waiting);
+  EXPECT_EQ(requests[0].prompt_computed, 3U);
+  EXPECT_EQ(requests[0].tokens_max, 2U);
+  EXPECT_TRUE(requests[3].is_waiting);
+  EXPECT_EQ(requests[3].user, "somebody else");
+  EXPECT_EQ(requests[3].prompt_computed, 0U);
 
   EXPECT_TRUE(served.scheduler().cancel(ids[0]));
   EXPECT_TRUE(waiting[0].finished());
