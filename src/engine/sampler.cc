@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/canonical_math.h"
+#include "kernels/scalar.h"
 
 namespace kvasir::engine {
 namespace {
@@ -37,6 +38,11 @@ Result<void> check_range(std::string_view name, float value, float min, float ma
 uint64_t multiply_high(uint64_t a, uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<uint64_t>(static_cast<Wide>(a) * b >> 64);
+}
+
+bool is_allowed(std::span<const uint64_t> allowed, size_t id) {
+  if (allowed.empty()) return true;
+  return id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0;
 }
 
 }  // namespace
@@ -81,6 +87,33 @@ uint64_t RandomGenerator::next() {
   return result;
 }
 
+Logprobs logprobs_of(std::span<const float> logits, int32_t token, size_t n_top,
+                     std::span<const int32_t> never) {
+  KVASIR_CHECK(token >= 0 && static_cast<size_t>(token) < logits.size());
+  const float max = *std::max_element(logits.begin(), logits.end());
+  const float sum = kernels::reference::rule16(
+      logits.size(), [&](size_t id) { return kernels::canonical_exp(logits[id] - max); });
+  const float log_sum = kernels::canonical_log(sum);
+  const auto entry = [&](int32_t id) {
+    return TokenLogprob{id, (logits[static_cast<size_t>(id)] - max) - log_sum};
+  };
+
+  std::vector<int32_t> top;  // by descending logit; a later id enters only above smaller ones
+  const auto logit_of = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
+  for (size_t index = 0; index < logits.size() && n_top != 0; ++index) {
+    const auto id = static_cast<int32_t>(index);
+    if (top.size() == n_top && !(logits[index] > logit_of(top.back()))) continue;
+    if (std::find(never.begin(), never.end(), id) != never.end()) continue;
+    if (top.size() == n_top) top.pop_back();
+    const auto place = std::find_if(top.begin(), top.end(),
+                                    [&](int32_t each) { return logits[index] > logit_of(each); });
+    top.insert(place, id);
+  }
+  Logprobs result{entry(token), {}};
+  for (int32_t id : top) result.top.push_back(entry(id));
+  return result;
+}
+
 Sampler::Sampler(SamplerOptions options, std::vector<int32_t> never)
     : options_(std::move(options)),
       never_(std::move(never)),
@@ -100,14 +133,14 @@ void Sampler::accept(int32_t token) {
   history_.pop_front();
 }
 
-int32_t Sampler::sample(std::span<const float> logits) {
+int32_t Sampler::sample(std::span<const float> logits, std::span<const uint64_t> allowed) {
   KVASIR_CHECK(!logits.empty());
-  adjust(logits);
+  adjust(logits, allowed);
   std::optional<int32_t> best = best_id();
-  if (options_.temperature == 0.0F) return best ? *best : fallback_id();
+  if (options_.temperature == 0.0F) return best ? *best : fallback_id(allowed);
   if (!best) {
     random_.next();  // one draw per token, whatever happens
-    return fallback_id();
+    return fallback_id(allowed);
   }
   select_top_k();
   weigh(scores_[static_cast<size_t>(*best)]);
@@ -115,7 +148,7 @@ int32_t Sampler::sample(std::span<const float> logits) {
 }
 
 // Bias, removal and penalties, in this order; whatever is not finite afterwards is removed too.
-void Sampler::adjust(std::span<const float> logits) {
+void Sampler::adjust(std::span<const float> logits, std::span<const uint64_t> allowed) {
   scores_.assign(logits.begin(), logits.end());
   auto in_vocabulary = [&](int32_t id) {
     return id >= 0 && static_cast<size_t>(id) < scores_.size();
@@ -124,6 +157,8 @@ void Sampler::adjust(std::span<const float> logits) {
     if (in_vocabulary(id)) scores_[static_cast<size_t>(id)] += bias;
   for (int32_t id : never_)
     if (in_vocabulary(id)) scores_[static_cast<size_t>(id)] = kRemoved;
+  for (size_t id = 0; !allowed.empty() && id < scores_.size(); ++id)
+    if (!is_allowed(allowed, id)) scores_[id] = kRemoved;
   for (auto [id, count] : history_counts_) {
     if (!in_vocabulary(id)) continue;
     float& score = scores_[static_cast<size_t>(id)];
@@ -145,10 +180,11 @@ std::optional<int32_t> Sampler::best_id() const {
   return static_cast<int32_t>(*best);
 }
 
-int32_t Sampler::fallback_id() const {
+int32_t Sampler::fallback_id(std::span<const uint64_t> allowed) const {
   for (size_t id = 0; id < scores_.size(); ++id) {
     auto token = static_cast<int32_t>(id);
-    if (!std::binary_search(never_.begin(), never_.end(), token)) return token;
+    if (is_allowed(allowed, id) && !std::binary_search(never_.begin(), never_.end(), token))
+      return token;
   }
   return 0;
 }

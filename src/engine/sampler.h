@@ -39,6 +39,25 @@ class RandomGenerator {
   std::array<uint64_t, 4> state_;
 };
 
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;  // natural logarithm, at most 0
+};
+struct Logprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  // descending, equal ones by lower id
+};
+
+// The largest number of alternatives that can be asked for, as in the OpenAI API.
+inline constexpr size_t kTopLogprobsMax = 20;
+
+// What the model itself says, log softmax of its logits: before biases, penalties, temperature and
+// every restriction, so that the numbers do not depend on how one samples. A token that was forced
+// against the model's will shows as unlikely. Defined to the bit, as the sampler is.
+// logits: [n_vocab], finite; token: an index into them. `never` ids are not listed in `top`.
+Logprobs logprobs_of(std::span<const float> logits, int32_t token, size_t n_top,
+                     std::span<const int32_t> never);
+
 // One per generation, one thread. Equal options, logits and history give equal tokens on every
 // machine. Options have passed check().
 class Sampler {
@@ -49,8 +68,10 @@ class Sampler {
   // The history that penalties look at: prompt and generated tokens.
   void accept(int32_t token);
   // logits: [n_vocab], at least one. A value that is not finite is never sampled. If nothing is
-  // left to choose from: the lowest id outside `never`, or 0 if there is none.
-  int32_t sample(std::span<const float> logits);
+  // left to choose from: the lowest id that is allowed and outside `never`, or 0 if there is none.
+  // allowed: bit id % 64 of word id / 64 for every id that may be sampled, ids beyond it may not;
+  // empty: all may.
+  int32_t sample(std::span<const float> logits, std::span<const uint64_t> allowed = {});
 
  private:
   struct Candidate {
@@ -60,9 +81,9 @@ class Sampler {
   };
   static bool better(const Candidate& a, const Candidate& b);
 
-  void adjust(std::span<const float> logits);
+  void adjust(std::span<const float> logits, std::span<const uint64_t> allowed);
   std::optional<int32_t> best_id() const;
-  int32_t fallback_id() const;
+  int32_t fallback_id(std::span<const uint64_t> allowed) const;
   void select_top_k();
   void weigh(float best_score);
   // The first candidates in order, as many as it takes until enough(their weights' sum).

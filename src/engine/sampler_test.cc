@@ -353,5 +353,71 @@ TEST(SamplerOptions, RefusesValuesOutOfRangeByName) {
   }
 }
 
+std::vector<uint64_t> allow(const std::vector<int32_t>& ids, size_t words) {
+  std::vector<uint64_t> allowed(words);
+  for (int32_t id : ids) allowed[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+  return allowed;
+}
+
+TEST(Sampler, TakesOnlyWhatIsAllowed) {
+  std::vector<float> logits(130, 1.0F);
+  logits[0] = 50;
+  Sampler sampler(plain(), {64});
+  std::set<int32_t> ids;
+  for (int i = 0; i < 500; ++i) ids.insert(sampler.sample(logits, allow({1, 64, 65, 129}, 3)));
+  EXPECT_THAT(ids, ElementsAre(1, 65, 129));
+  EXPECT_EQ(Sampler(greedy(), {}).sample(logits, allow({3, 5}, 3)), 3);
+  // Ids beyond the words are not allowed.
+  EXPECT_EQ(Sampler(greedy(), {}).sample(std::vector<float>{0, 1, 2}, allow({1}, 1)), 1);
+  logits.assign(130, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(Sampler(greedy(), {}).sample(logits, allow({70, 5}, 3)), 5);
+}
+
+// A restriction that allows everything changes nothing, not even what the generator draws.
+TEST(Sampler, SamplesTheSameIfEverythingIsAllowed) {
+  const std::vector<float> logits = {0.5F, 1, -2, 0, 0.25F};
+  Sampler a(plain(7), {}), b(plain(7), {});
+  for (int i = 0; i < 200; ++i)
+    EXPECT_EQ(a.sample(logits), b.sample(logits, std::vector<uint64_t>{~uint64_t{0}}));
+}
+
+TEST(Logprobs, AreTheLogSoftmaxOfTheLogits) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 6);
+  for (size_t n : {1, 2, 15, 16, 17, 1000}) {
+    std::vector<float> logits(n);
+    for (float& logit : logits) logit = normal(random);
+    double sum = 0;
+    for (float logit : logits) sum += std::exp(static_cast<double>(logit));
+    const auto token = static_cast<int32_t>(random() % n);
+    const Logprobs result = logprobs_of(logits, token, 5, {});
+    const auto expect_near = [&](const TokenLogprob& each) {
+      const double exact =
+          static_cast<double>(logits[static_cast<size_t>(each.token)]) - std::log(sum);
+      EXPECT_NEAR(static_cast<double>(each.logprob), exact, 1e-4);
+      EXPECT_LE(each.logprob, 0.0F);
+    };
+    EXPECT_EQ(result.chosen.token, token);
+    expect_near(result.chosen);
+    ASSERT_EQ(result.top.size(), std::min<size_t>(n, 5));
+    std::vector<float> sorted = logits;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (size_t rank = 0; rank < result.top.size(); ++rank) {
+      expect_near(result.top[rank]);
+      EXPECT_EQ(logits[static_cast<size_t>(result.top[rank].token)], sorted[rank]);
+    }
+  }
+}
+
+TEST(Logprobs, ListEqualOnesByIdAndNeverWhatMustNotBeSampled) {
+  const std::vector<float> logits = {1, 3, 3, 9, 3, 2};
+  const Logprobs result = logprobs_of(logits, 0, 3, std::vector<int32_t>{3});
+  ASSERT_EQ(result.top.size(), 3U);
+  EXPECT_EQ(result.top[0].token, 1);
+  EXPECT_EQ(result.top[1].token, 2);
+  EXPECT_EQ(result.top[2].token, 4);
+  EXPECT_TRUE(logprobs_of(logits, 0, 0, {}).top.empty());
+}
+
 }  // namespace
 }  // namespace kvasir::engine

@@ -89,5 +89,94 @@ TEST(Sequence, EndsAtItsContext) {
   EXPECT_TRUE(sequence.reserve(0));
 }
 
+// Writes a number of its own to every key, value and state, so that anything misplaced shows.
+void fill(Sequence& sequence, const model::HyperParameters& hp, size_t begin, size_t end) {
+  ASSERT_TRUE(sequence.reserve(end - sequence.position()));
+  for (size_t position = begin; position < end; ++position)
+    for (size_t layer = 0; layer < hp.n_attention_layers(); ++layer)
+      for (size_t head = 0; head < hp.n_kv_heads; ++head) {
+        const size_t offset = position % kPagePositions * sequence.kv_row_bytes();
+        const auto number = static_cast<uint32_t>((position * 64 + layer) * 64 + head);
+        for (size_t i = 0; i < sequence.kv_row_bytes(); i += 4) {
+          std::memcpy(sequence.key_page(layer, head, position / kPagePositions) + offset + i,
+                      &number, 4);
+          std::memcpy(sequence.value_page(layer, head, position / kPagePositions) + offset + i,
+                      &number, 4);
+        }
+      }
+  sequence.advance(end - begin);
+}
+
+void expect_filled(Sequence& sequence, const model::HyperParameters& hp, size_t end) {
+  for (size_t position = 0; position < end; ++position)
+    for (size_t layer = 0; layer < hp.n_attention_layers(); ++layer)
+      for (size_t head = 0; head < hp.n_kv_heads; ++head) {
+        const size_t offset = position % kPagePositions * sequence.kv_row_bytes();
+        const auto number = static_cast<uint32_t>((position * 64 + layer) * 64 + head);
+        for (size_t i = 0; i < sequence.kv_row_bytes(); i += 4) {
+          const std::byte* page = sequence.key_page(layer, head, position / kPagePositions);
+          ASSERT_EQ(std::memcmp(page + offset + i, &number, 4), 0) << position;
+          page = sequence.value_page(layer, head, position / kPagePositions);
+          ASSERT_EQ(std::memcmp(page + offset + i, &number, 4), 0) << position;
+        }
+      }
+}
+
+// Every length around the edges of pages: the copy has all of it, and what the two write afterwards
+// does not meet.
+TEST(Sequence, GoesOnFromASnapshotWithoutTouchingIt) {
+  for (auto architecture : {model::Architecture::kQwen35Moe, model::Architecture::kQwen3Moe}) {
+    auto hp = model::small_plan(architecture).hp;
+    for (size_t length : {1, 5, 255, 256, 257, 511, 512, 600}) {
+      Sequence sequence(hp, KvType::kF16, 1000);
+      fill(sequence, hp, 0, length);
+      if (hp.n_delta_layers() != 0) *sequence.delta_state(0, 1) = static_cast<float>(length);
+      const auto snapshot = sequence.snapshot();
+      EXPECT_EQ(snapshot->position, length);
+      EXPECT_EQ(snapshot->pages.size(), length / kPagePositions);
+      EXPECT_EQ(snapshot->own_bytes(), sequence.snapshot_bytes());
+      // The first one goes on its way.
+      ASSERT_TRUE(sequence.reserve(100));
+      for (size_t position = length; position < length + 100; ++position)
+        std::memset(sequence.key_page(0, 0, position / kPagePositions) +
+                        position % kPagePositions * sequence.kv_row_bytes(),
+                    0xee, sequence.kv_row_bytes());
+      if (hp.n_delta_layers() != 0) *sequence.delta_state(0, 1) = -1;
+
+      Sequence copy(hp, KvType::kF16, 1000);
+      ASSERT_TRUE(copy.restore(*snapshot, length));
+      EXPECT_EQ(copy.position(), length);
+      expect_filled(copy, hp, length);
+      if (hp.n_delta_layers() != 0) {
+        EXPECT_EQ(*copy.delta_state(0, 1), static_cast<float>(length));
+      }
+      fill(copy, hp, length, length + 100);
+      expect_filled(copy, hp, length + 100);
+      expect_filled(sequence, hp, length);
+    }
+  }
+}
+
+// Keys and values have prefixes; a recurrent state has none.
+TEST(Sequence, TakesAnyPrefixOfASnapshotWithoutRecurrentLayers) {
+  auto hp = model::small_plan(model::Architecture::kQwen3Moe).hp;
+  Sequence sequence(hp, KvType::kF32, 1000);
+  fill(sequence, hp, 0, 600);
+  const auto snapshot = sequence.snapshot();
+  for (size_t length : {1, 255, 256, 257, 511, 512, 513, 600}) {
+    Sequence copy(hp, KvType::kF32, 1000);
+    ASSERT_TRUE(copy.restore(*snapshot, length));
+    EXPECT_EQ(copy.position(), length);
+    expect_filled(copy, hp, length);
+    fill(copy, hp, length, 700);
+    expect_filled(copy, hp, 700);
+  }
+  expect_filled(sequence, hp, 600);
+  Sequence small(hp, KvType::kF32, 599);
+  auto refused = small.restore(*snapshot, 600);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kLimit);
+}
+
 }  // namespace
 }  // namespace kvasir::engine
