@@ -7,6 +7,13 @@
 namespace kvasir::api {
 namespace {
 
+// At most so many bytes, whole characters.
+std::string_view shortened(std::string_view text, size_t bytes_max) {
+  size_t bytes = std::min(text.size(), bytes_max);
+  while (bytes < text.size() && bytes > 0 && (text[bytes] & 0xC0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
 // Builds the tree and stops at the first thing that breaks a rule. The parser that calls this does
 // not recurse; what recurses later (writing, destroying) is bounded by the depth.
 class TreeBuilder : public nlohmann::json_sax<Json> {
@@ -26,7 +33,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   bool start_object(size_t) override { return open(Json::object()); }
   bool key(string_t& name) override {
     if (!open_.back().names.insert(name).second)
-      return refuse(fmt::format("a member named '{}' stands there twice", shortened(name)));
+      return refuse(fmt::format("a member named '{}' stands there twice", shortened(name, 64)));
     key_ = std::move(name);
     return true;
   }
@@ -36,11 +43,14 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& fault) override {
-    // The library's text behind its "[json.exception...] parse error at ...: " is for people.
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: what" without what only
+    // the library's authors want to read, and without a megabyte of somebody's digits.
     std::string_view what = fault.what();
-    const size_t colon = what.find(": ");
-    if (colon != std::string_view::npos) what.remove_prefix(colon + 2);
-    return refuse(fmt::format("byte {}: {}", position, what));
+    const size_t bracket = what.find("] ");
+    if (bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+    if (what.starts_with("parse error at "))
+      what.remove_prefix(std::min(what.find(": ") + 2, what.size()));
+    return refuse(fmt::format("byte {}: {}", position, shortened(what, 200)));
   }
 
   const std::string& reason() const { return reason_; }
@@ -50,12 +60,6 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     Json* value;
     std::set<std::string> names;  // of an object, so far
   };
-
-  static std::string_view shortened(std::string_view name) {
-    size_t bytes = std::min<size_t>(name.size(), 64);
-    while (bytes < name.size() && bytes > 0 && (name[bytes] & 0xC0) == 0x80) --bytes;
-    return name.substr(0, bytes);
-  }
 
   bool refuse(std::string reason) {
     reason_ = std::move(reason);
@@ -303,8 +307,9 @@ void Fields::done() {
   if (reading_.unknown_fields == UnknownFields::kIgnored || failed()) return;
   for (const auto& [key, value] : object_->get_ref<const Json::object_t&>()) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    fail(Code::kUnknownField, key,
-         fmt::format("'{:.128}' is not a field of this request", path_of(key)));
+    const std::string_view name = shortened(key, 128);
+    fail(Code::kUnknownField, name,
+         fmt::format("'{}' is not a field of this request", path_of(name)));
     return;
   }
 }

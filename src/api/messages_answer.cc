@@ -82,18 +82,20 @@ class MessagesStream : public StreamEncoder {
     return std::visit(
         Overloaded{[&](const TextDelta& delta) {
                      if (delta.text.empty()) return std::string();
-                     return open(Part::Kind::kText) + block_delta("text_delta", "text", delta.text);
+                     std::string bytes = open(Part::Kind::kText);
+                     return bytes += block_delta("text_delta", "text", delta.text);
                    },
                    [&](const ReasoningDelta& delta) {
                      if (delta.text.empty()) return std::string();
-                     return open(Part::Kind::kReasoning) +
-                            block_delta("thinking_delta", "thinking", delta.text);
+                     std::string bytes = open(Part::Kind::kReasoning);
+                     return bytes += block_delta("thinking_delta", "thinking", delta.text);
                    },
                    [&](const ToolCallStart& start) {
                      Part part;
                      part.kind = Part::Kind::kToolCall;
                      part.call = {start.id, start.name, ""};
-                     return close() + start_block(part);
+                     std::string bytes = close();
+                     return bytes += start_block(part);
                    },
                    [&](const ToolCallArguments& arguments) {
                      return block_delta("input_json_delta", "partial_json", arguments.fragment);
@@ -148,7 +150,8 @@ class MessagesStream : public StreamEncoder {
     if (open_ && kind_ == kind) return {};
     Part part;
     part.kind = kind;
-    return close() + start_block(part);
+    std::string bytes = close();
+    return bytes += start_block(part);
   }
 
   std::string close() {

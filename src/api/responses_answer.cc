@@ -242,8 +242,8 @@ class ResponsesStream : public StreamEncoder {
   }
 
   std::string begin(const Usage&) override {
-    return whole_event("response.created", Status::kInProgress, nullptr) +
-           whole_event("response.in_progress", Status::kInProgress, nullptr);
+    std::string bytes = whole_event("response.created", Status::kInProgress, nullptr);
+    return bytes += whole_event("response.in_progress", Status::kInProgress, nullptr);
   }
 
   std::string encode(const AnswerEvent& event) override {
