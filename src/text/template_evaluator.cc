@@ -487,15 +487,18 @@ Result<Evaluator::Flow> Evaluator::run_loop(const ast::For& loop, const Value& i
     ~Forget() { loop.last_changed.reset(); }
   } const forget{*state};
 
+  bool any_completed = false;
   for (size_t i = 0; i < items->items.size(); ++i) {
     const Scope scope(*this, frame);
     state->index0 = i;
     frame_->values.emplace(ast::kLoopName, Value(state));
     KVASIR_TRY_VOID(assign(loop.target, items->items[i]));
     KVASIR_TRY(const Flow flow, run_body(loop.body));
-    if (flow == Flow::kBreak) return Flow::kNext;
+    if (flow == Flow::kBreak) break;
+    any_completed |= flow == Flow::kNext;
   }
-  if (!items->items.empty()) return Flow::kNext;
+  // As Jinja does it: also after turns that all ended in break or continue.
+  if (any_completed) return Flow::kNext;
   const Scope scope(*this, frame);
   return run_body(loop.otherwise);
 }

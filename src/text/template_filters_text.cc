@@ -122,6 +122,7 @@ Result<Value> center(Runtime& runtime, const Value& input, const Arguments& argu
 Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& arguments) {
   KVASIR_TRY(const auto bound,
              BoundArguments::bind(arguments, {"length", "killwords", "end", "leeway"}));
+  if (input.is_undefined()) return input;
   if (input.string() == nullptr) return wrong_type("a string", input);
   KVASIR_TRY(const int64_t length, bound.integer(0, 255));
   KVASIR_TRY(const MarkedText end, bound.text(2, "..."));

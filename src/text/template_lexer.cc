@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "text/template_characters.h"
 #include "text/utf8.h"
@@ -291,7 +292,12 @@ class Lexer {
     std::erase(digits, '_');
     Token& token = push(Token::Kind::kFloat);
     const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), token.number);
-    if (result.ec != std::errc()) return syntax_error("a number is out of range");
+    if (result.ec != std::errc()) {  // as in Python: infinity or zero
+      token.number =
+          digits.find("e-") == std::string::npos && digits.find("E-") == std::string::npos
+              ? std::numeric_limits<double>::infinity()
+              : 0.0;
+    }
     move_to(end);
     return {};
   }

@@ -299,8 +299,10 @@ Result<Value> printf_formatted(Runtime& runtime, const MarkedText& format, const
     KVASIR_TRY_VOID(builder.append(part));
     if (conversion.left) KVASIR_TRY_VOID(builder.append(padding, Origin::kTemplate));
   }
-  // A dict or a list that is not used is no mistake in Python.
-  if (used < count && values.dict() == nullptr && (is_tuple || values.sequence() == nullptr)) {
+  // Something with subscripts that is not used is no mistake in Python.
+  const bool may_be_unused = values.dict() != nullptr || values.is_undefined() ||
+                             (values.sequence() != nullptr && !is_tuple);
+  if (used < count && !may_be_unused) {
     return Error::invalid("more values than the format takes");
   }
   return runtime.text(builder.take());

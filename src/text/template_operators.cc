@@ -331,7 +331,7 @@ Result<Value> apply(Runtime& runtime, BinaryOp op, const Value& left, const Valu
   if (op == BinaryOp::kMultiply && is_repeatable(right) && left.integer()) {
     return repeated(runtime, right, *left.integer());
   }
-  if (op == BinaryOp::kModulo && left.string() != nullptr && !right.is_undefined()) {
+  if (op == BinaryOp::kModulo && left.string() != nullptr) {
     return printf_formatted(runtime, *left.string(), right);
   }
   return no_operator(spelling(op), left, right);
@@ -475,6 +475,12 @@ Result<std::string> hash_key(Runtime& runtime, const Value& value) {
     }
     return key;
   }
+  if (sequence != nullptr && sequence->flavor == Sequence::Flavor::kRange) {
+    const auto& items = sequence->items;
+    if (items.empty()) return std::string("r");
+    return fmt::format("r{}:{}:{}", items.size(), *items.front().integer(),
+                       items.size() == 1 ? 0 : sequence->range.step);
+  }
   return Error::invalid("'{}' cannot be a key", value.type_name());
 }
 
@@ -529,7 +535,7 @@ Result<Value> slice(Runtime& runtime, const Value& object, const Value& start, c
   }
   const Sequence* sequence = object.sequence();
   if (sequence == nullptr || sequence->flavor > Sequence::Flavor::kRange) {
-    return Value::undefined(fmt::format("{} cannot be sliced", object.type_name()));
+    return Error::invalid("'{}' cannot be sliced", object.type_name());
   }
   KVASIR_TRY(const SliceBounds bounds, slice_bounds(start, stop, step, sequence->items.size()));
   KVASIR_TRY_VOID(runtime.spend(bounds.count));

@@ -657,6 +657,9 @@ class Parser {
       if (count == 2 || !skip_operator(":")) break;
       is_slice = true;
     }
+    if (!is_slice && parts[0].tree && sees_operator(",")) {
+      KVASIR_TRY(parts[0], parse_rest_of_key(std::move(parts[0])));
+    }
     KVASIR_TRY_VOID(expect_operator("]"));
     const int depth = std::max({object.depth, parts[0].depth, parts[1].depth, parts[2].depth});
     if (is_slice) {
@@ -667,6 +670,20 @@ class Parser {
     }
     if (!parts[0].tree) return at(position, Error::corrupt("an empty subscript"));
     return make(position, ast::Subscript{std::move(object.tree), std::move(parts[0].tree)}, depth);
+  }
+
+  // x[a, b]: the key is a tuple.
+  Result<Parsed> parse_rest_of_key(Parsed first) {
+    const Position position = current().at;
+    int depth = first.depth;
+    ast::ListOf tuple{true, {}};
+    tuple.items.push_back(std::move(first.tree));
+    while (skip_operator(",")) {
+      KVASIR_TRY(Parsed item, parse_expression());
+      depth = std::max(depth, item.depth);
+      tuple.items.push_back(std::move(item.tree));
+    }
+    return make(position, std::move(tuple), depth);
   }
 
   struct ParsedArguments {

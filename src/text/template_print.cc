@@ -168,8 +168,6 @@ class Printer {
         quoted += kEscapes[escape];
       } else if (code >= 0x20 && (code < 0x7F || !style.is_ascii)) {
         quoted.append(text, at, next - at);
-      } else if (code == 0x7F) {
-        quoted += '\x7F';
       } else if (code < 0x10000) {
         quoted += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
       } else {

@@ -34,8 +34,7 @@ Result<Value> split_at_space(Runtime& runtime, const MarkedText& text, int64_t s
     begin = skip_while_space(text.text(), end, true);
   }
   if (begin < text.size()) {
-    const size_t end = begin + stripped(text.text().substr(begin), Strip::kRight).end;
-    KVASIR_TRY_VOID(push_part(runtime, parts, text, begin, end));
+    KVASIR_TRY_VOID(push_part(runtime, parts, text, begin, text.size()));
   }
   return runtime.list(std::move(parts));
 }
@@ -55,10 +54,7 @@ Result<Value> rsplit_at_space(Runtime& runtime, const MarkedText& text, int64_t 
     KVASIR_TRY_VOID(push_part(runtime, parts, text, begin, end));
     end = stripped(all.substr(0, begin), Strip::kRight).end;
   }
-  if (end > 0) {
-    const size_t begin = stripped(all.substr(0, end), Strip::kLeft).begin;
-    if (begin < end) KVASIR_TRY_VOID(push_part(runtime, parts, text, begin, end));
-  }
+  if (end > 0) KVASIR_TRY_VOID(push_part(runtime, parts, text, 0, end));
   std::reverse(parts.begin(), parts.end());
   return runtime.list(std::move(parts));
 }
