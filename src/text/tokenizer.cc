@@ -158,6 +158,10 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, SpecialTokens spec
   return ids;
 }
 
+std::vector<TextPiece> Tokenizer::cut_at_special_tokens(std::string_view text) const {
+  return data_->all_special.split(text);
+}
+
 void Tokenizer::Data::encode_plain(std::string_view text, std::vector<TokenId>& out) const {
   std::vector<std::string_view> words;
   pre_tokenizer.split(text, words);

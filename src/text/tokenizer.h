@@ -13,6 +13,7 @@
 namespace kvasir::text {
 
 using TokenId = int32_t;
+struct TextPiece;  // special_tokens.h
 
 enum class TokenType : uint8_t {
   kUndefined = 0,
@@ -47,6 +48,9 @@ class Tokenizer {
   // text.size().
   std::vector<TokenId> encode(std::string_view text, SpecialTokens special,
                               Normalization normalization = Normalization::kNfc) const;
+
+  // Cuts `text` as encode() does with SpecialTokens::kParse. The pieces are views of `text`.
+  std::vector<TextPiece> cut_at_special_tokens(std::string_view text) const;
 
   TokenType type(TokenId id) const;
   // The token's string as in the file.
