@@ -231,7 +231,7 @@ void HttpConnection::finish_up() {
 // Reads all the time, also while an answer is prepared: that is how one learns that nobody waits
 // for it any more.
 void HttpConnection::read() {
-  if (reading_ || input_ended_ || phase_ == Phase::kClosed) return;
+  if (reading_ || input_ended_ || phase_ == Phase::kClosed || phase_ == Phase::kUpgrading) return;
   if (phase_ == Phase::kLingering) reader_.discard();
   const std::span<char> space = reader_.space();
   if (space.empty()) return;  // the next requests wait here for their turn

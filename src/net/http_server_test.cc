@@ -366,12 +366,14 @@ TEST(HttpServer, CutsOffWhoDoesNotReadAStream) {
 TEST(HttpServer, CutsOffWhoTakesNoByteForTooLong) {
   HttpLimits limits;
   limits.unsent_within_ms = 100;
-  Site site(limits, [](std::shared_ptr<HttpExchange> exchange) {
+  Mailbox<bool> asked;
+  Site site(limits, [&](std::shared_ptr<HttpExchange> exchange) {
     exchange->respond({200, {}, std::string(32 << 20, 'x')});
+    asked.put(true);
   });
   RawClient client(site.port, 4096);
   ASSERT_TRUE(client.send(kGet));
-  EXPECT_TRUE(site.eventually_connections(1));
+  EXPECT_EQ(asked.take(), true);
   EXPECT_TRUE(site.eventually_connections(0));
 }
 

@@ -58,6 +58,16 @@ bool is_of_system(ErrorCode error) {
          (error.category() == asio::error::get_system_category() || error == asio::error::eof);
 }
 
+// Who we say that we are.
+struct Names {
+  void operator()(websocket::request_type& request) const {
+    request.set(http::field::user_agent, "kvasir");
+  }
+  void operator()(websocket::response_type& response) const {
+    response.set(http::field::server, "kvasir");
+  }
+};
+
 // How many control frames may still come: a bucket that refills.
 class ControlFrameBudget {
  public:
@@ -92,6 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.auto_fragment(false);
     stream_.read_message_max(limits.message_bytes);
     stream_.write_buffer_bytes(kWriteBufferBytes);
+    stream_.set_option(websocket::stream_base::decorator(Names{}));
   }
 
   void accept(const HttpRequest& request, std::function<void(std::unique_ptr<MessageSocket>)> done);

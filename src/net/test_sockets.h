@@ -22,7 +22,7 @@
 namespace kvasir::net {
 
 // Only a broken test waits so long.
-inline constexpr std::chrono::seconds kPatience{60};
+inline constexpr std::chrono::seconds kPatience{20};
 
 // What one thread tells another.
 template <typename T>
