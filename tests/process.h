@@ -67,6 +67,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void write(const std::string& text) { to_write_ += text; }
+  pid_t id() const { return id_; }
   void signal(int number) const { ::kill(id_, number); }
   void close_output() {
     if (out_ >= 0) ::close(out_);

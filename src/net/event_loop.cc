@@ -1,10 +1,12 @@
 #include "net/event_loop.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+
 #include <thread>
 
 #include "net/asio_impl.h"
