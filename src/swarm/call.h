@@ -51,7 +51,7 @@ class Call {
   struct Pair {
     PairState state = PairState::kNeeded;
     Why why = Why::kPlanned;
-    uint16_t open = 0;  // tickets that are waited for
+    uint16_t open = 0;  // tickets that are waited for; nobody waits for a probe
     bool verified = false;
     uint32_t source = 0;  // 1 + the ticket whose answer `out` holds; 0: computed here
   };

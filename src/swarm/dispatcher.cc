@@ -166,9 +166,8 @@ Result<void> Dispatcher::on_result(WorkerId id, uint64_t number, ByteSpan body, 
   ticket->compute_us = result->compute_us;
   ticket->outputs.assign(result->outputs.begin(), result->outputs.end());
   if (ticket->state == Call::TicketState::kOpen) {
-    end_open(*ticket);
+    end_open(*call, *ticket);
     ++tickets_.results;
-    for (PairIndex pair : ticket->pairs) --call->pairs_[pair].open;
     CallRecord& record = call->record_;
     if (ticket->kind != Call::TicketKind::kProbe && now - ticket->sent_at > record.slowest_us) {
       record.slowest = id;
@@ -304,16 +303,17 @@ void Dispatcher::forget(uint64_t owner) {
 
 // The ticket is not open any more; who calls says what it is now. Its number stays known while the
 // call lasts.
-void Dispatcher::end_open(Call::Ticket& ticket) {
+void Dispatcher::end_open(Call& call, const Call::Ticket& ticket) {
   --tickets_.open;
+  if (ticket.kind != Call::TicketKind::kProbe)
+    for (PairIndex pair : ticket.pairs) --call.pairs_[pair].open;
   if (Worker* worker = find(ticket.worker)) worker->open_pairs -= ticket.pairs.size();
 }
 
 void Dispatcher::settle(Call& call, size_t index, Why why, TimeUs now) {
   Call::Ticket& ticket = call.tickets_[index];
-  end_open(ticket);
+  end_open(call, ticket);
   ticket.state = Call::TicketState::kEnded;
-  for (PairIndex pair : ticket.pairs) --call.pairs_[pair].open;
   if (ticket.kind == Call::TicketKind::kProbe) {
     ++tickets_.cancelled;
   } else {
@@ -351,9 +351,8 @@ void Dispatcher::close_ticket(Call& call, Call::Ticket& ticket, TimeUs now) {
   Worker* worker = find(ticket.worker);
   const bool was_open = ticket.state == Call::TicketState::kOpen;
   if (was_open) {
-    end_open(ticket);
+    end_open(call, ticket);
     ++tickets_.cancelled;
-    for (PairIndex pair : ticket.pairs) --call.pairs_[pair].open;
     if (worker != nullptr && ticket.kind != Call::TicketKind::kProbe) {
       worker->latency.on_given_up(now - ticket.sent_at, ticket.pairs.size(), ticket.pairs_ahead);
       outgoing_.push_back({ticket.worker, ticket.number, wire::FrameType::kCancel, {}});

@@ -171,7 +171,7 @@ class Dispatcher {
 
   // Tickets of calls that are under way.
   void settle(Call& call, size_t index, Why why, TimeUs now);
-  void end_open(Call::Ticket& ticket);
+  void end_open(Call& call, const Call::Ticket& ticket);
   Call::Ticket* find_ticket(Worker& worker, uint64_t number, Call** call, size_t* index);
   Result<void> on_late_result(Worker& worker, uint64_t ticket, ByteSpan body, TimeUs now);
   void absorb(Call& call, TimeUs now);
