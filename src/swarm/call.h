@@ -94,6 +94,7 @@ class Call {
   LocalWork work_;        // of the step under way
   TimeUs computing_since_ = 0;
   bool is_wakeup_due_ = false;
+  bool has_ended_ = false;
   CallRecord record_;
 };
 

@@ -132,9 +132,7 @@ Result<std::vector<expert::RowFailure>> SwarmExpertService::compute(
     }
   }
   CallRecord record;
-  auto failures = dispatcher_.with([&](Dispatcher& dispatcher) {
-    return dispatcher.finish(std::move(call), now_us(), &record);
-  });
+  auto failures = Dispatcher::finish(std::move(call), &record);
   {
     const std::lock_guard lock(mutex_);
     scratches_.push_back(std::move(scratch));
