@@ -104,23 +104,17 @@ void Dispatcher::on_ready(WorkerId id, std::span<const wire::LeasedUnit> units, 
   Worker* worker = find(id);
   if (worker == nullptr || worker->identity->convicted) return;
   heard(*worker, now);
-  for (const wire::LeasedUnit& leased : units) {
-    if (!coverage_.has(leased.unit)) continue;
-    coverage_.add(id, leased.unit);
-    worker->experts += leased.unit.expert_end - leased.unit.expert_begin;
-  }
+  for (const wire::LeasedUnit& leased : units)
+    if (coverage_.has(leased.unit)) worker->experts += coverage_.add(id, leased.unit);
+  worker->draining = false;
 }
 
 void Dispatcher::on_drain(WorkerId id, std::span<const wire::LeasedUnit> units, TimeUs now) {
   Worker* worker = find(id);
   if (worker == nullptr) return;
   heard(*worker, now);
-  for (const wire::LeasedUnit& leased : units) {
-    if (!coverage_.has(leased.unit)) continue;
-    coverage_.remove(id, leased.unit);
-    worker->experts -=
-        std::min<uint64_t>(worker->experts, leased.unit.expert_end - leased.unit.expert_begin);
-  }
+  for (const wire::LeasedUnit& leased : units)
+    worker->experts -= coverage_.remove(id, leased.unit);
   worker->draining = worker->experts == 0;
 }
 
@@ -242,8 +236,8 @@ void Dispatcher::on_failed(WorkerId id, uint64_t number, const wire::Failed& fai
     // It said READY once; believe the later word, or it would be asked again and again.
     for (PairIndex pair : ticket->pairs) {
       const uint16_t expert = expert_of(*call, pair);
-      coverage_.remove(id, {static_cast<uint16_t>(call->input_.request.layer), expert,
-                            static_cast<uint16_t>(expert + 1)});
+      worker->experts -= coverage_.remove(id, {static_cast<uint16_t>(call->input_.request.layer),
+                                               expert, static_cast<uint16_t>(expert + 1)});
     }
   }
   if (ticket->state == Call::TicketState::kOpen) settle(*call, index, Why::kRefused, now);
@@ -399,7 +393,7 @@ void Dispatcher::convict(Identity& identity, Evidence evidence, TimeUs now) {
   for (auto& [id, worker] : workers_) {
     if (worker->identity != &identity) continue;
     worker->draining = true;
-    coverage_.remove(id);
+    worker->experts -= coverage_.remove(id);
     convicted_.push_back(id);
   }
   for (Call* call : calls_) {
