@@ -429,6 +429,7 @@ void Dispatcher::count_used(Call& call) {
   const expert::ExpertRequest& request = call.input_.request;
   const size_t row_bytes = wire::row_bytes(encoding_, routes_.n_embd);
   for (PairIndex index = 0; index < call.pairs_.size(); ++index) {
+    if (request.ids[index] == expert::kNoExpert) continue;
     const Call::Pair& pair = call.pairs_[index];
     ++pairs_used_[static_cast<size_t>(pair.why)];
     ++call.record_.why[static_cast<size_t>(pair.why)];
