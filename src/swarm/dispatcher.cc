@@ -324,7 +324,9 @@ void Dispatcher::settle(Call& call, size_t index, Why why, TimeUs now) {
   ++ticket.identity->counts.deadlines;
   worker->latency.on_given_up(now - ticket.sent_at, ticket.pairs.size(), ticket.pairs_ahead);
   outgoing_.push_back({ticket.worker, ticket.number, wire::FrameType::kCancel, {}});
-  if (worker->heard_at < ticket.sent_at && !worker->suspect) {
+  // A hedge is given up when the first ticket is, however short it had: that is no silence.
+  if (ticket.kind == Call::TicketKind::kFirst && worker->heard_at < ticket.sent_at &&
+      !worker->suspect) {
     worker->suspect = true;
     worker->next_probe_at = next_probe_at_ = now;
   }
