@@ -185,12 +185,16 @@ Result<void> Dispatcher::on_late_result(Worker& worker, uint64_t number, ByteSpa
   }
   const SettledTicket ticket = settled->second;
   worker.settled.erase(settled);
+  if (now > ticket.expires_at) {
+    ++unknown_answers_;
+    return {};
+  }
   KVASIR_TRY(const wire::ComputeResult result,
              wire::decode_result(body, encoding_, routes_.n_embd, ticket.n_pairs));
   ++worker.identity->counts.late;
   worker.latency.on_answer(now - ticket.sent_at, result.compute_us, ticket.n_pairs,
                            ticket.pairs_ahead);
-  if (!ticket.has_digest || now > ticket.expires_at) return {};
+  if (!ticket.has_digest) return {};
   std::vector<float> outputs(size_t{ticket.n_pairs} * routes_.n_embd);
   const size_t row_bytes = result.outputs.size() / ticket.n_pairs;
   for (size_t pair = 0; pair < ticket.n_pairs; ++pair)
@@ -445,9 +449,10 @@ void Dispatcher::count_used(Call& call) {
     ++unit.rows;
     unit.bytes += row_bytes;
     if (pair.verified || request.row_owner == nullptr) continue;
+    const uint64_t owner = request.row_owner[row_of(call, index)];
     if (worker.owners.size() < kOwnersMax) {
-      worker.owners.insert(request.row_owner[row_of(call, index)]);
-    } else {
+      worker.owners.insert(owner);
+    } else if (!worker.owners.contains(owner)) {
       worker.owners_lost = true;
     }
     if (worker.convicted) doubt(worker);
