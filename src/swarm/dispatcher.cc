@@ -237,8 +237,12 @@ void Dispatcher::on_failed(WorkerId id, uint64_t number, const wire::Failed& fai
   Call::Ticket* ticket = find_ticket(*worker, number, &call, &index);
   if (ticket == nullptr) return;
   if (failed.reason == wire::FailReason::kNotHeld) {
-    // It said READY once; believe the later word, or it would be asked again and again.
-    for (PairIndex pair : ticket->pairs) {
+    // It said READY once; believe the later word, or it would be asked again and again. Of the
+    // expert that it names, if it does.
+    const bool named = failed.pair < ticket->pairs.size();
+    for (size_t i = 0; i < ticket->pairs.size(); ++i) {
+      if (named && i != failed.pair) continue;
+      const PairIndex pair = ticket->pairs[i];
       const uint16_t expert = expert_of(*call, pair);
       worker->experts -= coverage_.remove(id, {static_cast<uint16_t>(call->input_.request.layer),
                                                expert, static_cast<uint16_t>(expert + 1)});
