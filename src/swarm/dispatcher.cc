@@ -65,16 +65,25 @@ std::optional<std::string> Dispatcher::objection(const wire::Key& key) const {
 }
 
 Identity& Dispatcher::identity(const wire::Key& key) {
-  if (identities_.size() >= kIdentitiesMax && calls_.empty() && !identities_.contains(key)) {
-    // Those that did nothing are forgotten first.
-    std::erase_if(identities_, [](const auto& entry) {
-      const Identity& known = entry.second;
-      return known.logins == 0 && !known.convicted && known.counts.rows_used == 0;
-    });
-  }
+  if (identities_.size() >= kIdentitiesMax && !identities_.contains(key)) forget_identities();
   Identity& found = identities_[key];
   found.key = key;
   return found;
+}
+
+// Those that did nothing go first, those that lied last; none that is connected or that a call
+// still speaks of. Connections are far fewer than kIdentitiesMax, so there is room then.
+void Dispatcher::forget_identities() {
+  std::set<const Identity*> in_use;
+  for (const Call* call : calls_)
+    for (const Call::Ticket& ticket : call->tickets_) in_use.insert(ticket.identity);
+  for (int round = 0; round < 3 && identities_.size() >= kIdentitiesMax; ++round) {
+    std::erase_if(identities_, [&](const auto& entry) {
+      const Identity& known = entry.second;
+      if (known.logins > 0 || in_use.contains(&known)) return false;
+      return round == 2 || (!known.convicted && (round == 1 || known.counts.rows_used == 0));
+    });
+  }
 }
 
 WorkerId Dispatcher::join(WorkerInfo info, TimeUs now) {

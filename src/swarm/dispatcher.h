@@ -190,6 +190,7 @@ class Dispatcher {
   void doubt(Identity& identity);
   void heard(Worker& worker, TimeUs now);
   Identity& identity(const wire::Key& key);
+  void forget_identities();
   float* output(Call& call, PairIndex pair) const {
     return call.input_.out + size_t{pair} * routes_.n_embd;
   }
