@@ -51,7 +51,7 @@ class Call {
   struct Pair {
     PairState state = PairState::kNeeded;
     Why why = Why::kPlanned;
-    uint16_t open = 0;  // tickets that are waited for
+    uint16_t open = 0;  // tickets that are waited for; nobody waits for a probe
     bool verified = false;
     uint32_t source = 0;  // 1 + the ticket whose answer `out` holds; 0: computed here
   };
@@ -94,6 +94,7 @@ class Call {
   LocalWork work_;        // of the step under way
   TimeUs computing_since_ = 0;
   bool is_wakeup_due_ = false;
+  bool has_ended_ = false;
   CallRecord record_;
 };
 

@@ -14,23 +14,30 @@ bool Coverage::has(const wire::CoverageUnit& unit) const {
          unit.expert_end <= first_[unit.layer + 1U] - first_[unit.layer];
 }
 
-void Coverage::add(WorkerId worker, const wire::CoverageUnit& unit) {
+size_t Coverage::add(WorkerId worker, const wire::CoverageUnit& unit) {
   KVASIR_CHECK(has(unit));
+  size_t added = 0;
   for (uint32_t expert = unit.expert_begin; expert < unit.expert_end; ++expert) {
     std::vector<WorkerId>& holders = holders_[number(unit.layer, expert)];
-    if (std::find(holders.begin(), holders.end(), worker) == holders.end())
-      holders.push_back(worker);
+    if (std::find(holders.begin(), holders.end(), worker) != holders.end()) continue;
+    holders.push_back(worker);
+    ++added;
   }
+  return added;
 }
 
-void Coverage::remove(WorkerId worker, const wire::CoverageUnit& unit) {
-  if (!has(unit)) return;
+size_t Coverage::remove(WorkerId worker, const wire::CoverageUnit& unit) {
+  if (!has(unit)) return 0;
+  size_t removed = 0;
   for (uint32_t expert = unit.expert_begin; expert < unit.expert_end; ++expert)
-    std::erase(holders_[number(unit.layer, expert)], worker);
+    removed += std::erase(holders_[number(unit.layer, expert)], worker);
+  return removed;
 }
 
-void Coverage::remove(WorkerId worker) {
-  for (std::vector<WorkerId>& holders : holders_) std::erase(holders, worker);
+size_t Coverage::remove(WorkerId worker) {
+  size_t removed = 0;
+  for (std::vector<WorkerId>& holders : holders_) removed += std::erase(holders, worker);
+  return removed;
 }
 
 std::span<const WorkerId> Coverage::holders(uint32_t layer, uint32_t expert) const {

@@ -16,10 +16,10 @@ class Coverage {
 
   // Whether the model has all experts of the unit.
   bool has(const wire::CoverageUnit& unit) const;
-  // has(unit). Adding twice is adding once.
-  void add(WorkerId worker, const wire::CoverageUnit& unit);
-  void remove(WorkerId worker, const wire::CoverageUnit& unit);
-  void remove(WorkerId worker);
+  // has(unit). Adding twice is adding once. These return how many experts changed hands.
+  size_t add(WorkerId worker, const wire::CoverageUnit& unit);
+  size_t remove(WorkerId worker, const wire::CoverageUnit& unit);
+  size_t remove(WorkerId worker);
 
   // In the order in which they came.
   std::span<const WorkerId> holders(uint32_t layer, uint32_t expert) const;

@@ -65,16 +65,25 @@ std::optional<std::string> Dispatcher::objection(const wire::Key& key) const {
 }
 
 Identity& Dispatcher::identity(const wire::Key& key) {
-  if (identities_.size() >= kIdentitiesMax && calls_.empty() && !identities_.contains(key)) {
-    // Those that did nothing are forgotten first.
-    std::erase_if(identities_, [](const auto& entry) {
-      const Identity& known = entry.second;
-      return known.logins == 0 && !known.convicted && known.counts.rows_used == 0;
-    });
-  }
+  if (identities_.size() >= kIdentitiesMax && !identities_.contains(key)) forget_identities();
   Identity& found = identities_[key];
   found.key = key;
   return found;
+}
+
+// Those that did nothing go first, those that lied last; none that is connected or that a call
+// still speaks of. Connections are far fewer than kIdentitiesMax, so there is room then.
+void Dispatcher::forget_identities() {
+  std::set<const Identity*> in_use;
+  for (const Call* call : calls_)
+    for (const Call::Ticket& ticket : call->tickets_) in_use.insert(ticket.identity);
+  for (int round = 0; round < 3 && identities_.size() >= kIdentitiesMax; ++round) {
+    std::erase_if(identities_, [&](const auto& entry) {
+      const Identity& known = entry.second;
+      if (known.logins > 0 || in_use.contains(&known)) return false;
+      return round == 2 || (!known.convicted && (round == 1 || known.counts.rows_used == 0));
+    });
+  }
 }
 
 WorkerId Dispatcher::join(WorkerInfo info, TimeUs now) {
@@ -104,23 +113,17 @@ void Dispatcher::on_ready(WorkerId id, std::span<const wire::LeasedUnit> units, 
   Worker* worker = find(id);
   if (worker == nullptr || worker->identity->convicted) return;
   heard(*worker, now);
-  for (const wire::LeasedUnit& leased : units) {
-    if (!coverage_.has(leased.unit)) continue;
-    coverage_.add(id, leased.unit);
-    worker->experts += leased.unit.expert_end - leased.unit.expert_begin;
-  }
+  for (const wire::LeasedUnit& leased : units)
+    if (coverage_.has(leased.unit)) worker->experts += coverage_.add(id, leased.unit);
+  worker->draining = false;
 }
 
 void Dispatcher::on_drain(WorkerId id, std::span<const wire::LeasedUnit> units, TimeUs now) {
   Worker* worker = find(id);
   if (worker == nullptr) return;
   heard(*worker, now);
-  for (const wire::LeasedUnit& leased : units) {
-    if (!coverage_.has(leased.unit)) continue;
-    coverage_.remove(id, leased.unit);
-    worker->experts -=
-        std::min<uint64_t>(worker->experts, leased.unit.expert_end - leased.unit.expert_begin);
-  }
+  for (const wire::LeasedUnit& leased : units)
+    worker->experts -= coverage_.remove(id, leased.unit);
   worker->draining = worker->experts == 0;
 }
 
@@ -166,9 +169,8 @@ Result<void> Dispatcher::on_result(WorkerId id, uint64_t number, ByteSpan body, 
   ticket->compute_us = result->compute_us;
   ticket->outputs.assign(result->outputs.begin(), result->outputs.end());
   if (ticket->state == Call::TicketState::kOpen) {
-    end_open(*ticket);
+    end_open(*call, *ticket);
     ++tickets_.results;
-    for (PairIndex pair : ticket->pairs) --call->pairs_[pair].open;
     CallRecord& record = call->record_;
     if (ticket->kind != Call::TicketKind::kProbe && now - ticket->sent_at > record.slowest_us) {
       record.slowest = id;
@@ -192,12 +194,16 @@ Result<void> Dispatcher::on_late_result(Worker& worker, uint64_t number, ByteSpa
   }
   const SettledTicket ticket = settled->second;
   worker.settled.erase(settled);
+  if (now > ticket.expires_at) {
+    ++unknown_answers_;
+    return {};
+  }
   KVASIR_TRY(const wire::ComputeResult result,
              wire::decode_result(body, encoding_, routes_.n_embd, ticket.n_pairs));
   ++worker.identity->counts.late;
   worker.latency.on_answer(now - ticket.sent_at, result.compute_us, ticket.n_pairs,
                            ticket.pairs_ahead);
-  if (!ticket.has_digest || now > ticket.expires_at) return {};
+  if (!ticket.has_digest) return {};
   std::vector<float> outputs(size_t{ticket.n_pairs} * routes_.n_embd);
   const size_t row_bytes = result.outputs.size() / ticket.n_pairs;
   for (size_t pair = 0; pair < ticket.n_pairs; ++pair)
@@ -240,11 +246,15 @@ void Dispatcher::on_failed(WorkerId id, uint64_t number, const wire::Failed& fai
   Call::Ticket* ticket = find_ticket(*worker, number, &call, &index);
   if (ticket == nullptr) return;
   if (failed.reason == wire::FailReason::kNotHeld) {
-    // It said READY once; believe the later word, or it would be asked again and again.
-    for (PairIndex pair : ticket->pairs) {
+    // It said READY once; believe the later word, or it would be asked again and again. Of the
+    // expert that it names, if it does.
+    const bool named = failed.pair < ticket->pairs.size();
+    for (size_t i = 0; i < ticket->pairs.size(); ++i) {
+      if (named && i != failed.pair) continue;
+      const PairIndex pair = ticket->pairs[i];
       const uint16_t expert = expert_of(*call, pair);
-      coverage_.remove(id, {static_cast<uint16_t>(call->input_.request.layer), expert,
-                            static_cast<uint16_t>(expert + 1)});
+      worker->experts -= coverage_.remove(id, {static_cast<uint16_t>(call->input_.request.layer),
+                                               expert, static_cast<uint16_t>(expert + 1)});
     }
   }
   if (ticket->state == Call::TicketState::kOpen) settle(*call, index, Why::kRefused, now);
@@ -304,16 +314,17 @@ void Dispatcher::forget(uint64_t owner) {
 
 // The ticket is not open any more; who calls says what it is now. Its number stays known while the
 // call lasts.
-void Dispatcher::end_open(Call::Ticket& ticket) {
+void Dispatcher::end_open(Call& call, const Call::Ticket& ticket) {
   --tickets_.open;
+  if (ticket.kind != Call::TicketKind::kProbe)
+    for (PairIndex pair : ticket.pairs) --call.pairs_[pair].open;
   if (Worker* worker = find(ticket.worker)) worker->open_pairs -= ticket.pairs.size();
 }
 
 void Dispatcher::settle(Call& call, size_t index, Why why, TimeUs now) {
   Call::Ticket& ticket = call.tickets_[index];
-  end_open(ticket);
+  end_open(call, ticket);
   ticket.state = Call::TicketState::kEnded;
-  for (PairIndex pair : ticket.pairs) --call.pairs_[pair].open;
   if (ticket.kind == Call::TicketKind::kProbe) {
     ++tickets_.cancelled;
   } else {
@@ -330,7 +341,9 @@ void Dispatcher::settle(Call& call, size_t index, Why why, TimeUs now) {
   ++ticket.identity->counts.deadlines;
   worker->latency.on_given_up(now - ticket.sent_at, ticket.pairs.size(), ticket.pairs_ahead);
   outgoing_.push_back({ticket.worker, ticket.number, wire::FrameType::kCancel, {}});
-  if (worker->heard_at < ticket.sent_at && !worker->suspect) {
+  // A hedge is given up when the first ticket is, however short it had: that is no silence.
+  if (ticket.kind == Call::TicketKind::kFirst && worker->heard_at < ticket.sent_at &&
+      !worker->suspect) {
     worker->suspect = true;
     worker->next_probe_at = next_probe_at_ = now;
   }
@@ -351,9 +364,8 @@ void Dispatcher::close_ticket(Call& call, Call::Ticket& ticket, TimeUs now) {
   Worker* worker = find(ticket.worker);
   const bool was_open = ticket.state == Call::TicketState::kOpen;
   if (was_open) {
-    end_open(ticket);
+    end_open(call, ticket);
     ++tickets_.cancelled;
-    for (PairIndex pair : ticket.pairs) --call.pairs_[pair].open;
     if (worker != nullptr && ticket.kind != Call::TicketKind::kProbe) {
       worker->latency.on_given_up(now - ticket.sent_at, ticket.pairs.size(), ticket.pairs_ahead);
       outgoing_.push_back({ticket.worker, ticket.number, wire::FrameType::kCancel, {}});
@@ -400,7 +412,7 @@ void Dispatcher::convict(Identity& identity, Evidence evidence, TimeUs now) {
   for (auto& [id, worker] : workers_) {
     if (worker->identity != &identity) continue;
     worker->draining = true;
-    coverage_.remove(id);
+    worker->experts -= coverage_.remove(id);
     convicted_.push_back(id);
   }
   for (Call* call : calls_) {
@@ -436,6 +448,7 @@ void Dispatcher::count_used(Call& call) {
   const expert::ExpertRequest& request = call.input_.request;
   const size_t row_bytes = wire::row_bytes(encoding_, routes_.n_embd);
   for (PairIndex index = 0; index < call.pairs_.size(); ++index) {
+    if (request.ids[index] == expert::kNoExpert) continue;
     const Call::Pair& pair = call.pairs_[index];
     ++pairs_used_[static_cast<size_t>(pair.why)];
     ++call.record_.why[static_cast<size_t>(pair.why)];
@@ -449,9 +462,10 @@ void Dispatcher::count_used(Call& call) {
     ++unit.rows;
     unit.bytes += row_bytes;
     if (pair.verified || request.row_owner == nullptr) continue;
+    const uint64_t owner = request.row_owner[row_of(call, index)];
     if (worker.owners.size() < kOwnersMax) {
-      worker.owners.insert(request.row_owner[row_of(call, index)]);
-    } else {
+      worker.owners.insert(owner);
+    } else if (!worker.owners.contains(owner)) {
       worker.owners_lost = true;
     }
     if (worker.convicted) doubt(worker);

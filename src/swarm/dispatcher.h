@@ -85,14 +85,15 @@ class Dispatcher {
   static constexpr size_t kEvidenceMax = 16;
 
   // --- Calls ------------------------------------------------------------------------------------
-  // What input points to stays as it is until finish(); ids are valid.
+  // What input points to stays as it is until step() says kDone; ids are valid.
   std::unique_ptr<Call> start(const CallInput& input, TimeUs now);
   Step step(Call& call, TimeUs now);
   // After a kCompute step. `failures` as from ExpertService::compute().
   void computed(Call& call, std::vector<expert::RowFailure> failures, TimeUs now);
-  // After kDone. Failed rows are zero. Failures at most one per row, ascending.
-  std::vector<expert::RowFailure> finish(std::unique_ptr<Call> call, TimeUs now,
-                                         CallRecord* record = nullptr);
+  // After kDone. Failed rows are zero. Failures at most one per row, ascending. Needs no lock: with
+  // kDone the dispatcher has forgotten the call.
+  static std::vector<expert::RowFailure> finish(std::unique_ptr<Call> call,
+                                                CallRecord* record = nullptr);
   // Whether something happened to the call since its last step: for waking who waits.
   static bool is_wakeup_due(const Call& call) { return call.is_wakeup_due_; }
   // Whether that is so for any call, since this was asked last.
@@ -171,10 +172,11 @@ class Dispatcher {
 
   // Tickets of calls that are under way.
   void settle(Call& call, size_t index, Why why, TimeUs now);
-  void end_open(Call::Ticket& ticket);
+  void end_open(Call& call, const Call::Ticket& ticket);
   Call::Ticket* find_ticket(Worker& worker, uint64_t number, Call** call, size_t* index);
   Result<void> on_late_result(Worker& worker, uint64_t ticket, ByteSpan body, TimeUs now);
   void absorb(Call& call, TimeUs now);
+  void end(Call& call, TimeUs now);
   // False if the answer has to wait until its pairs have been computed here.
   bool use_answer(Call& call, size_t index, TimeUs now);
   void judge_disputes(Call& call, TimeUs now);
@@ -188,6 +190,7 @@ class Dispatcher {
   void doubt(Identity& identity);
   void heard(Worker& worker, TimeUs now);
   Identity& identity(const wire::Key& key);
+  void forget_identities();
   float* output(Call& call, PairIndex pair) const {
     return call.input_.out + size_t{pair} * routes_.n_embd;
   }

@@ -45,6 +45,7 @@ Step Dispatcher::step(Call& call, TimeUs now) {
   }
   KVASIR_CHECK(is_waiting || call.n_away_ == 0);
   if (is_waiting) return {Step::Kind::kWait, until, {}};
+  end(call, now);
   return {Step::Kind::kDone, kNeverUs, {}};
 }
 
@@ -122,10 +123,16 @@ void Dispatcher::hedge(Call& call, size_t index, TimeUs now) {
 }
 
 void Dispatcher::absorb(Call& call, TimeUs now) {
-  for (size_t index = 0; index < call.tickets_.size(); ++index) {
-    if (call.tickets_[index].state == Call::TicketState::kArrived && use_answer(call, index, now) &&
-        call.tickets_[index].state == Call::TicketState::kArrived)
+  // What one answer gives may be what another one waits to be compared with.
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t index = 0; index < call.tickets_.size(); ++index) {
+      if (call.tickets_[index].state != Call::TicketState::kArrived ||
+          !use_answer(call, index, now))
+        continue;
       call.tickets_[index].state = Call::TicketState::kEnded;
+      again = true;
+    }
   }
 }
 
@@ -197,26 +204,28 @@ bool Dispatcher::use_answer(Call& call, size_t index, TimeUs now) {
   return true;
 }
 
-std::vector<expert::RowFailure> Dispatcher::finish(std::unique_ptr<Call> call, TimeUs now,
-                                                   CallRecord* record) {
-  absorb(*call, now);
-  KVASIR_CHECK(call->n_away_ == 0 && call->n_needed_ == 0);
-  const expert::ExpertRequest& request = call->input_.request;
-  for (Call::Ticket& ticket : call->tickets_) close_ticket(*call, ticket, now);
+// From here on no event reaches the call: whatever comes in later finds its tickets settled.
+void Dispatcher::end(Call& call, TimeUs now) {
+  const expert::ExpertRequest& request = call.input_.request;
+  for (Call::Ticket& ticket : call.tickets_) close_ticket(call, ticket, now);
   for (size_t row = 0; row < request.n_rows; ++row)
-    if (call->row_failed_[row] != 0)
-      std::fill_n(output(*call, static_cast<PairIndex>(row * request.top_k)),
+    if (call.row_failed_[row] != 0)
+      std::fill_n(output(call, static_cast<PairIndex>(row * request.top_k)),
                   request.top_k * routes_.n_embd, 0.0F);
-  count_used(*call);
+  count_used(call);
   ++calls_counted_;
-  call->record_.total_us = now - call->record_.started_us;
-  call->record_.wait_us =
-      call->record_.total_us - std::min(call->record_.total_us, call->record_.local_us);
+  call.record_.total_us = now - call.record_.started_us;
+  call.record_.wait_us =
+      call.record_.total_us - std::min(call.record_.total_us, call.record_.local_us);
   if (options_.mode == DispatchMode::kAuto)
-    governor_.on_call(call->alone_us_, static_cast<double>(call->record_.total_us), call->shipped_);
-  if (record != nullptr) *record = call->record_;
-  calls_.erase(call.get());
+    governor_.on_call(call.alone_us_, static_cast<double>(call.record_.total_us), call.shipped_);
+  calls_.erase(&call);
+  call.has_ended_ = true;
+}
 
+std::vector<expert::RowFailure> Dispatcher::finish(std::unique_ptr<Call> call, CallRecord* record) {
+  KVASIR_CHECK(call->has_ended_);
+  if (record != nullptr) *record = call->record_;
   std::vector<expert::RowFailure> failures = std::move(call->failures_);
   std::stable_sort(failures.begin(), failures.end(),
                    [](const auto& a, const auto& b) { return a.row < b.row; });

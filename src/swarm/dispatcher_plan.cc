@@ -290,8 +290,8 @@ void Dispatcher::issue_one(Call& call, Worker& worker, WorkerId id, std::vector<
   if (kind == Call::TicketKind::kFirst) hedge_budget_.on_asked(pairs.size(), now);
   for (PairIndex at : pairs) {
     Call::Pair& pair = call.pairs_[at];
-    ++pair.open;
     if (kind == Call::TicketKind::kProbe) continue;
+    ++pair.open;
     if (ticket.verify) {
       need(call, at, Why::kAudit);
     } else if (pair.state == Call::PairState::kNeeded && kind == Call::TicketKind::kFirst) {

@@ -40,7 +40,8 @@ void Governor::end_epoch() {
         epochs_left_ = kCheckAfter;
         trial_after_ = kFirstTrialAfter;
       } else {
-        trial_after_ = std::min(2 * trial_after_, kTrialAfterMax);
+        // A trial in which nothing could be sent cost nothing and says nothing.
+        if (shipped) trial_after_ = std::min(2 * trial_after_, kTrialAfterMax);
         epochs_left_ = trial_after_;
       }
     } else if (--epochs_left_ == 0) {

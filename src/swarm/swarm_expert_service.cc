@@ -28,6 +28,22 @@ ModelRoutes make_routes(std::span<const expert::LayerExperts> layers, uint32_t g
   return routes;
 }
 
+namespace {
+
+// A failure of every row that wants an expert.
+std::vector<expert::RowFailure> all_failed(const expert::ExpertRequest& request,
+                                           const Error& error) {
+  std::vector<expert::RowFailure> failures;
+  for (size_t row = 0; row < request.n_rows; ++row) {
+    const uint16_t* ids = request.ids + row * request.top_k;
+    if (std::any_of(ids, ids + request.top_k, [](uint16_t id) { return id != expert::kNoExpert; }))
+      failures.push_back({row, error});
+  }
+  return failures;
+}
+
+}  // namespace
+
 SwarmExpertService::SwarmExpertService(ModelRoutes routes, SharedDispatcher& dispatcher,
                                        expert::ExpertService& local,
                                        const kernels::KernelTable& kernels, ThreadPool& pool,
@@ -115,9 +131,10 @@ Result<std::vector<expert::RowFailure>> SwarmExpertService::compute(
       part.goes_on = std::exchange(goes_on, true);
       auto failures = local_.compute(part, out);
       if (!failures) {
-        // Its rows are lost, but the call must end: their outputs count as zeros.
-        broken = std::move(failures.error());
-        failures = std::vector<expert::RowFailure>();
+        // Its rows are lost, but the call must end. They count as failed, so that no worker's answer
+        // is held against what was never computed.
+        broken = failures.error();
+        failures = all_failed(part, *broken);
       }
       step = dispatcher_.with([&](Dispatcher& dispatcher) {
         dispatcher.computed(*call, std::move(*failures), now_us());
@@ -132,9 +149,7 @@ Result<std::vector<expert::RowFailure>> SwarmExpertService::compute(
     }
   }
   CallRecord record;
-  auto failures = dispatcher_.with([&](Dispatcher& dispatcher) {
-    return dispatcher.finish(std::move(call), now_us(), &record);
-  });
+  auto failures = Dispatcher::finish(std::move(call), &record);
   {
     const std::lock_guard lock(mutex_);
     scratches_.push_back(std::move(scratch));

@@ -58,9 +58,10 @@ WorkerGate::WorkerGate(net::EventLoop& loop, const crypto::Identity& identity,
       closing_timer_(loop),
       is_news_posted_(std::make_shared<std::atomic<bool>>(false)),
       is_alive_(std::make_shared<std::atomic<bool>>(true)) {
-  dispatcher_.on_news([this, posted = is_news_posted_, alive = is_alive_] {
+  // A thread may be about to call this when the gate ends: it must not look into it.
+  dispatcher_.on_news([this, &loop, posted = is_news_posted_, alive = is_alive_] {
     if (posted->exchange(true)) return;
-    loop_.post([this, posted, alive] {
+    loop.post([this, posted, alive] {
       posted->store(false);
       if (alive->load()) on_news();
     });
