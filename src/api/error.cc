@@ -107,6 +107,7 @@ ApiError from_error(const Error& error, std::string_view param) {
     case ErrorKind::kNotFound:
     case ErrorKind::kIo:
     case ErrorKind::kNonFinite:
+    case ErrorKind::kUntrusted:
       break;
   }
   return {Code::kInternal, "the request failed inside the server", {}, 0};
