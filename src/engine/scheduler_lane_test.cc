@@ -123,7 +123,7 @@ TEST(Lane, GivesARequestTheSameBitsInAnyCompany) {
 
       LaneSettings settings{std::array<size_t, 4>{1, 5, 16, 64}[random() % 4],
                             1 + random() % 16,
-                            {std::array<uint64_t, 3>{0, 300'000, 100'000'000}[round % 3],
+                            {std::array<uint64_t, 3>{300'000, 100'000'000, 0}[round % 3],
                              1 + random() % 100, 4, 1 + random() % 20}};
       LaneRun together(pieces, settings);
       std::vector<Outcome> outcomes(requests.size());
