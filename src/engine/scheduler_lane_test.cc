@@ -13,7 +13,7 @@ namespace {
 using model::Architecture;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr size_t kRounds = 2;
+constexpr size_t kRounds = 3;
 #else
 constexpr size_t kRounds = 6;
 #endif
@@ -129,7 +129,7 @@ TEST(Lane, GivesARequestTheSameBitsInAnyCompany) {
       std::vector<Outcome> outcomes(requests.size());
       std::vector<std::shared_ptr<Job>> jobs;
       while (jobs.size() < requests.size() || !together.lane().idle()) {
-        if (jobs.size() < requests.size() && random() % 4 == 0) {
+        if (jobs.size() < requests.size() && random() % 16 == 0) {
           Request request = requests[jobs.size()];
           if (jobs.size() % 5 == 0) request.constraint = std::make_shared<EveryThird>();
           jobs.push_back(together.add(request, outcomes[jobs.size()]));
