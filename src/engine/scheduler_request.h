@@ -110,7 +110,7 @@ struct Request {
 enum class Refusal : uint8_t {
   kInvalid,        // 400: an option or token outside its range
   kTooLarge,       // 400: more tokens or memory than there will ever be; kLimit with both numbers
-  kQueueFull,      // 503: everybody's requests together
+  kQueueFull,      // 429: everybody's requests together
   kUserQueueFull,  // 429: this user's
   kClosed,         // 503: shutting down
 };
