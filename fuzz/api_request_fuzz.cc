@@ -4,7 +4,7 @@
 //
 // A request is parsed or refused with a 4xx and a text that is not endless. What a model wrote
 // reads the same in one piece and byte by byte, and every call that ended has arguments that are
-// the text of an object.
+// the text of an object. A schema's shortest text is accepted by its own grammar.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +13,7 @@
 #include "api/keys.h"
 #include "api/origin.h"
 #include "api/routes.h"
+#include "api/schema_grammar.h"
 #include "text/utf8.h"
 
 namespace {
@@ -83,6 +84,27 @@ void check_answer(std::string_view bytes, uint8_t flags) {
   }
 }
 
+// A schema is compiled or refused; the shortest text that it allows is JSON and is accepted.
+void check_schema(std::string_view schema) {
+  const auto grammar = compile_schema(schema, "schema");
+  if (!grammar) {
+    KVASIR_CHECK(grammar.error().code == Code::kUnsupportedSchema);
+    KVASIR_CHECK(grammar.error().message.size() < 2048);
+    return;
+  }
+  kvasir::text::JsonMatcher matcher(*grammar);
+  const std::string shortest = matcher.completion();
+  KVASIR_CHECK(matcher.accept(shortest) && matcher.can_end());
+  std::string as_element = "[" + shortest + "]";
+  JsonScanner scanner;
+  auto step = JsonScanner::Step::kMore;
+  for (const char c : as_element) {
+    KVASIR_CHECK(step == JsonScanner::Step::kMore);
+    step = scanner.feed(c);
+  }
+  KVASIR_CHECK(step == JsonScanner::Step::kDone);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -119,6 +141,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       (void)find_route("GET", rest);
       (void)check_host(Bound::kLoopback, rest);
       (void)CorsPolicy().check(rest, rest);
+      break;
+    case 9:
+      check_schema(rest);
       break;
     default:
       check_answer(rest, data[0] >> 4);

@@ -89,11 +89,17 @@ ErrorAnswer error_answer(const ApiError& error, Family family, std::string_view 
   return answer;
 }
 
-ApiError context_length_exceeded(uint64_t prompt_tokens, uint64_t max_tokens, uint64_t context) {
-  return ApiError::of(Code::kContextLengthExceeded, "messages",
-                      "the prompt has {} tokens and the answer may have {}, together {}: the "
-                      "context has {}",
-                      prompt_tokens, max_tokens, prompt_tokens + max_tokens, context);
+ApiError context_length_exceeded(std::string_view param, uint64_t prompt_tokens,
+                                 uint64_t max_tokens, uint64_t context) {
+  if (max_tokens == 0) {
+    return ApiError::of(Code::kContextLengthExceeded, param,
+                        "the prompt has {} tokens and leaves no room for an answer: the context "
+                        "has {}",
+                        prompt_tokens, context);
+  }
+  return ApiError::of(Code::kContextLengthExceeded, param,
+                      "the prompt has {} tokens and the answer may have {}: the context has {}",
+                      prompt_tokens, max_tokens, context);
 }
 
 ApiError from_error(const Error& error, std::string_view param) {

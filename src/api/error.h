@@ -100,8 +100,10 @@ struct ErrorAnswer {
 };
 ErrorAnswer error_answer(const ApiError& error, Family family, std::string_view request_id);
 
-// What is said when prompt and answer do not fit: both numbers are in the text.
-ApiError context_length_exceeded(uint64_t prompt_tokens, uint64_t max_tokens, uint64_t context);
+// What is said when prompt and answer do not fit: all numbers are in the text. max_tokens: 0 if the
+// request did not limit the answer. param: "messages", "prompt" or "input".
+ApiError context_length_exceeded(std::string_view param, uint64_t prompt_tokens,
+                                 uint64_t max_tokens, uint64_t context);
 
 // An error of the modules below. kInvalid, kUnsupported and kLimit are the client's fault here;
 // everything else is ours and its text stays inside: the caller logs it.

@@ -50,10 +50,13 @@ TEST(ApiError, CarriesTheHeadersThatClientsWaitFor) {
 }
 
 TEST(ApiError, TellsBothNumbersOfAnExceededContext) {
-  const ApiError error = context_length_exceeded(4000, 500, 4096);
+  const ApiError error = context_length_exceeded("prompt", 4000, 500, 4096);
   for (const char* number : {"4000", "500", "4096"})
     EXPECT_NE(error.message.find(number), std::string::npos) << error.message;
   EXPECT_EQ(info(error.code).name, "context_length_exceeded");
+  EXPECT_EQ(error.param, "prompt");
+  EXPECT_NE(context_length_exceeded("input", 5000, 0, 4096).message.find("5000"),
+            std::string::npos);
 }
 
 TEST(ApiError, KeepsTextsOfOurOwnFaultsInside) {

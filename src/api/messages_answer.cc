@@ -21,7 +21,8 @@ std::string_view stop_reason(FinishReason reason, std::string_view stop) {
 // Cached tokens are not part of input_tokens here.
 void write_message_usage(JsonWriter& out, const Usage& usage) {
   out.begin_object();
-  out.member("input_tokens", usage.prompt_tokens - usage.cached_tokens);
+  out.member("input_tokens",
+             usage.prompt_tokens - std::min(usage.cached_tokens, usage.prompt_tokens));
   out.member("cache_creation_input_tokens", 0);
   out.member("cache_read_input_tokens", usage.cached_tokens);
   out.member("output_tokens", usage.completion_tokens);

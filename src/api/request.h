@@ -20,8 +20,9 @@ namespace kvasir::api {
 inline constexpr size_t kRequestBytesMax = size_t{8} * 1024 * 1024;
 // Schemas of tools nest by 10 to 20. What writes JSON recurses that deep.
 inline constexpr size_t kJsonDepthMax = 64;
-// A prompt of token ids is one value per token; a value costs 16 to 64 bytes here.
-inline constexpr size_t kJsonValuesMax = size_t{1} << 20;
+// A prompt of token ids is one value per token, 262,144 for the longest context. A hostile body is
+// all short members, of 120 bytes each here: 60 MiB.
+inline constexpr size_t kJsonValuesMax = size_t{1} << 19;
 inline constexpr size_t kMessagesMax = 4096;
 inline constexpr size_t kPartsMax = 4096;  // of one message
 inline constexpr size_t kToolsMax = 128;

@@ -1,5 +1,7 @@
 #include "api/routes.h"
 
+#include <algorithm>
+
 namespace kvasir::api {
 namespace {
 
@@ -58,6 +60,12 @@ bool matches(const Route& route, std::string_view path, std::string& parameter) 
   if (!path.starts_with(stem) || path.size() == stem.size()) return false;
   parameter = percent_decoded(path.substr(stem.size()));
   return true;
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view lower) {
+  return std::equal(a.begin(), a.end(), lower.begin(), lower.end(), [](char x, char y) {
+    return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y;
+  });
 }
 
 bool scope_suffices(Access access, Scope scope) {
@@ -133,6 +141,18 @@ Outcome<void> authorize(const Route& route, const KeyRing& keys, std::optional<s
                         needed_scope(route.access));
   }
   return {};
+}
+
+Outcome<void> check_body_headers(std::string_view content_type, std::string_view content_encoding) {
+  if (!content_encoding.empty() && !equal_ignoring_case(content_encoding, "identity")) {
+    return ApiError::of(Code::kUnsupportedMediaType, "content-encoding",
+                        "bodies are read as they are, not as '{:.64}'", content_encoding);
+  }
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+  if (equal_ignoring_case(type, "application/json")) return {};
+  return ApiError::of(Code::kUnsupportedMediaType, "content-type",
+                      "the body has to be 'application/json', it is '{:.64}'", content_type);
 }
 
 }  // namespace kvasir::api

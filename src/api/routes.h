@@ -65,4 +65,8 @@ Family family_of(std::string_view path);
 // kInvalidApiKey, kKeyScope. Without any keys everything is open.
 Outcome<void> authorize(const Route& route, const KeyRing& keys, std::optional<size_t> key);
 
+// Of a POST: JSON, and not compressed, since a small body could become any size. Browsers send JSON
+// to strangers only after a preflight. kUnsupportedMediaType; empty values are absent headers.
+Outcome<void> check_body_headers(std::string_view content_type, std::string_view content_encoding);
+
 }  // namespace kvasir::api

@@ -72,5 +72,16 @@ TEST(Routes, AreFoundByMethodAndPath) {
   EXPECT_EQ(find_route("GET", "/v1/models/org/model")->parameter, "org/model");
 }
 
+TEST(BodyHeaders, HaveToSayPlainJson) {
+  for (const std::string_view type :
+       {"application/json", "Application/JSON; charset=utf-8", "application/json ;x"})
+    EXPECT_TRUE(check_body_headers(type, "")) << type;
+  EXPECT_TRUE(check_body_headers("application/json", "Identity"));
+  for (const std::string_view type :
+       {"", "text/plain", "application/jsonx", "application/x-www-form-urlencoded"})
+    EXPECT_EQ(check_body_headers(type, "").error().code, Code::kUnsupportedMediaType) << type;
+  EXPECT_FALSE(check_body_headers("application/json", "gzip"));
+}
+
 }  // namespace
 }  // namespace kvasir::api
