@@ -64,6 +64,9 @@ class Comparison:
 
     def check(self, name, request):
         expected = reference.render(request)
+        if expected is None:
+            self.counts["apart as meant"] += 1
+            return {}
         answer = self.renderer.render(request)
         if not same(answer, expected):
             self.failures += 1
