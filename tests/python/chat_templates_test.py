@@ -130,7 +130,7 @@ def main():
         comparison.check("language", {"template": template, "context": random_templates.CONTEXT,
                                       "time": 1764482400})
     seed = int(os.environ.get("SEED", time.time()))
-    runs = int(os.environ.get("RUNS", 6000))
+    runs = int(os.environ.get("RUNS", 2000))
     print(f"{len(CASES)} cases of the language, then {runs} random templates with SEED={seed}")
     generator = random_templates.Generator(seed)
     for _ in range(runs):
