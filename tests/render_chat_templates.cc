@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 kvasir::Result<std::string> render(const Json& request) {
-  KVASIR_TRY(const auto chat_template, kvasir::text::ChatTemplate::parse(
-                                           request.at("template").get<std::string>()));
+  KVASIR_TRY(const auto chat_template,
+             kvasir::text::ChatTemplate::parse(request.at("template").get<std::string>()));
   KVASIR_TRY(const auto context, kvasir::text::template_value_of(request.at("context")));
   KVASIR_TRY(const auto pieces, chat_template.render(context, {}, request.value("time", 0)));
   return kvasir::text::joined_text(pieces);

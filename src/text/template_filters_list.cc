@@ -298,7 +298,6 @@ Result<Value> first(Runtime& runtime, const Value& input, const Arguments& argum
 
 Result<Value> last(Runtime& runtime, const Value& input, const Arguments& arguments) {
   KVASIR_TRY(const auto bound, BoundArguments::bind(arguments, {}));
-  if (input.is_undefined()) return undefined_error(input);
   if (input.string() != nullptr && !input.string()->empty()) {
     return subscript(runtime, input, Value(int64_t{-1}));
   }

@@ -122,18 +122,17 @@ Result<Value> center(Runtime& runtime, const Value& input, const Arguments& argu
 Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& arguments) {
   KVASIR_TRY(const auto bound,
              BoundArguments::bind(arguments, {"length", "killwords", "end", "leeway"}));
-  if (input.is_undefined()) return input;
-  if (input.string() == nullptr) return wrong_type("a string", input);
   KVASIR_TRY(const int64_t length, bound.integer(0, 255));
   KVASIR_TRY(const MarkedText end, bound.text(2, "..."));
   KVASIR_TRY(const int64_t leeway, bound.is_given(3) ? bound.integer(3, 5) : 5);
-  const MarkedText& text = *input.string();
-  KVASIR_TRY_VOID(runtime.spend_bytes(text.size()));
-  const auto characters = static_cast<int64_t>(count_characters(text.text()));
+  KVASIR_TRY(const size_t size, templates::length(runtime, input));
+  const auto characters = static_cast<int64_t>(size);
   const auto end_characters = static_cast<int64_t>(count_characters(end.text()));
   if (length < end_characters || leeway < 0)
     return Error::invalid("truncate: a length is too small");
   if (characters <= length || characters - length <= leeway) return input;
+  if (input.string() == nullptr) return wrong_type("a string", input);
+  const MarkedText& text = *input.string();
   const size_t kept = byte_of_character(text.text(), static_cast<size_t>(length - end_characters));
   size_t cut = kept;
   if (!bound.flag(1)) {

@@ -51,7 +51,7 @@ bool is_mapping(const Value& value) {
 }
 bool is_sequence(const Value& value) {
   const Sequence* sequence = value.sequence();
-  return value.string() != nullptr || value.dict() != nullptr ||
+  return value.is_undefined() || value.string() != nullptr || value.dict() != nullptr ||
          (sequence != nullptr && sequence->flavor <= Sequence::Flavor::kRange);
 }
 bool is_iterable(const Value& value) {

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Reads slices with a GGUF library of the npm registry, as other people's tools would.
-#   tests/node/run.sh FOLDER KVASIR      FOLDER: for the libraries, made if it is not there
+# Reads slices with a GGUF library of the npm registry, as other people's tools would, and renders chat
+# templates with another engine.
+#   tests/node/run.sh FOLDER KVASIR RENDER_CHAT_TEMPLATES
+#                                        FOLDER: for the libraries, made if it is not there
 # Exit code 77, and a word why, where Node.js, npm or the network is missing.
 set -euo pipefail
 cd "$(dirname "$0")"
 folder=$1
 export KVASIR_EXECUTABLE=$2
+export KVASIR_TEMPLATE_RENDERER=$3
+export KVASIR_TEMPLATE_DATA=$PWD/../data/chat_templates
 node_min=20   # what the library asks for
 
 skip() { echo "skipped: $1"; exit 77; }
@@ -27,5 +31,5 @@ if ! cmp -s package-lock.json "$folder/installed-lock.json"; then
   fi
   cp package-lock.json "$folder/installed-lock.json"
 fi
-cp slice.test.mjs "$folder/"
-exec node --test "$folder/slice.test.mjs"
+cp ./*.test.mjs "$folder/"
+exec node --test "$folder/slice.test.mjs" "$folder/chat_template.test.mjs"

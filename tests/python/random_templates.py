@@ -7,7 +7,7 @@ import random
 STRINGS = ["", "a", "abc", "Hello World", "  x y  ", "a,b,,c", "é", "ß", "日本語", "👍🏽", "<|im_end|>",
            "line\\nnext\\n", "x\\ty", "'", '\\"', "10", " 42 ", "-3.5", "1e3", "0x1f", "Foo-bar (baz)",
            "aaa", "\\u00a0z\\u2003", "\\x85q", "%s", "true"]
-INTEGERS = [0, 1, 2, 3, -1, -2, 7, 10, 255, 1000000007]
+INTEGERS = [0, 1, 2, 3, -1, -2, 7, 10, 255, 1001]
 FLOATS = ["0.0", "1.5", "-2.25", "1e16", "1e-7", "3.0", "123456.789", "0.1", "2.5"]
 NAMES = ["s", "t", "n", "f", "yes", "nothing", "items", "words", "d", "messages", "missing", "deep"]
 CONTEXT = {

@@ -1,6 +1,7 @@
 """Renders chat templates as the transformers library sets Jinja up."""
 import datetime
 import json
+import signal
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateError
@@ -41,14 +42,28 @@ def environment(now):
     return env
 
 
+class TooSlow(Exception):
+    """A random template that Python would work at for minutes."""
+
+
+def too_slow(*_):
+    raise TooSlow
+
+
 def render(request):
-    """{"text": ...} or {"error": ...}, as render_chat_templates answers."""
+    """{"text": ...} or {"error": ...}, as render_chat_templates answers; None if it takes too long."""
+    signal.signal(signal.SIGALRM, too_slow)
+    signal.alarm(5)
     try:
         template = environment(request.get("time", 0)).from_string(request["template"])
         text = template.render(**request["context"])
         text.encode()  # lone surrogates are no text
         return {"text": text}
+    except TooSlow:
+        return None
     except RecursionError:
         return {"error": "RecursionError"}
     except Exception as error:  # whatever Python raises
         return {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        signal.alarm(0)
