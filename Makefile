@@ -26,9 +26,9 @@ test-packages:
 	@scripts/install-packages.sh test
 
 .PHONY: build
-build: packages ## build the executable: build/kvasir
+build: packages ## build the executables: build/kvasir and the small build/kvasir-worker
 	@$(call configure,release)
-	@cmake --build build -j $(JOBS) --target kvasir
+	@cmake --build build -j $(JOBS) --target kvasir kvasir-worker
 
 .PHONY: demo
 demo: build ## build and let the bundled model tell a tale

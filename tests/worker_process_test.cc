@@ -30,7 +30,7 @@ using testing::WorkerModel;
 using wire::FrameType;
 using worker::TestTicket;
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kPatience = std::chrono::seconds(20);
 
 wire::Fingerprint fingerprint_of(const std::string& model_hash) {
   expert::ComputeRules rules;
