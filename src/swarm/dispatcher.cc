@@ -122,8 +122,7 @@ void Dispatcher::on_drain(WorkerId id, std::span<const wire::LeasedUnit> units, 
   Worker* worker = find(id);
   if (worker == nullptr) return;
   heard(*worker, now);
-  for (const wire::LeasedUnit& leased : units)
-    worker->experts -= coverage_.remove(id, leased.unit);
+  for (const wire::LeasedUnit& leased : units) worker->experts -= coverage_.remove(id, leased.unit);
   worker->draining = worker->experts == 0;
 }
 
