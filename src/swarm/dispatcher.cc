@@ -507,6 +507,7 @@ SwarmStatus Dispatcher::status(TimeUs now) const {
     each.suspect = worker->suspect;
     each.open_pairs = worker->open_pairs;
     each.queue_depth = worker->queue_depth;
+    each.settled_tickets = worker->settled.size();
     for (const auto& [number, ticket] : worker->open)
       if (ticket.call->tickets_[ticket.index].state == Call::TicketState::kOpen)
         ++each.open_tickets;
