@@ -122,8 +122,7 @@ void Dispatcher::on_drain(WorkerId id, std::span<const wire::LeasedUnit> units, 
   Worker* worker = find(id);
   if (worker == nullptr) return;
   heard(*worker, now);
-  for (const wire::LeasedUnit& leased : units)
-    worker->experts -= coverage_.remove(id, leased.unit);
+  for (const wire::LeasedUnit& leased : units) worker->experts -= coverage_.remove(id, leased.unit);
   worker->draining = worker->experts == 0;
 }
 
@@ -508,6 +507,7 @@ SwarmStatus Dispatcher::status(TimeUs now) const {
     each.suspect = worker->suspect;
     each.open_pairs = worker->open_pairs;
     each.queue_depth = worker->queue_depth;
+    each.settled_tickets = worker->settled.size();
     for (const auto& [number, ticket] : worker->open)
       if (ticket.call->tickets_[ticket.index].state == Call::TicketState::kOpen)
         ++each.open_tickets;

@@ -62,6 +62,7 @@ struct WorkerStatus {
   uint32_t memory_mib = 0;
   bool draining = false, suspect = false;
   uint64_t open_tickets = 0, open_pairs = 0, queue_depth = 0;
+  uint64_t settled_tickets = 0;  // that nobody waits for; an answer would be compared
   uint64_t latency_p50_us = 0, latency_p99_us = 0;
   double way_us = 0, pair_us = 0;
   double rows_per_s = 0;  // over its last seconds of work

@@ -131,8 +131,8 @@ Result<std::vector<expert::RowFailure>> SwarmExpertService::compute(
       part.goes_on = std::exchange(goes_on, true);
       auto failures = local_.compute(part, out);
       if (!failures) {
-        // Its rows are lost, but the call must end. They count as failed, so that no worker's answer
-        // is held against what was never computed.
+        // Its rows are lost, but the call must end. They count as failed, so that no worker's
+        // answer is held against what was never computed.
         broken = failures.error();
         failures = all_failed(part, *broken);
       }

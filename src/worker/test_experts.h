@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,9 @@ class TestExperts {
     auto manifest =
         gguf::Manifest::build(std::string(64, 'a'), {{"test.gguf", part_bytes_}}, keys, entries_);
     KVASIR_CHECK(manifest.has_value());
-    for (const gguf::UnitId unit : manifest->units())
-      if (unit.layer != 1 || unit.group == 1) hold(*manifest, unit);
+    manifest_.emplace(std::move(*manifest));
+    for (const gguf::UnitId unit : manifest_->units())
+      if (unit.layer != 1 || unit.group == 1) hold(unit, held_);
   }
   TestExperts(const TestExperts&) = delete;
   TestExperts& operator=(const TestExperts&) = delete;
@@ -43,6 +45,17 @@ class TestExperts {
   const expert::HeldExperts& held() const { return held_; }
   // By layer; empty for layer 2.
   const std::vector<expert::LayerExperts>& layers() const { return layers_; }
+  // All there are, held or not.
+  std::vector<gguf::UnitId> units() const { return manifest_->units(); }
+  void hold(gguf::UnitId unit, expert::HeldExperts& held) const {
+    const expert::LayerExperts& layer = layers_[unit.layer];
+    const expert::ExpertView first = layer.expert(unit.group * kTestGroup);
+    const std::array<ByteSpan, 3> ranges = {
+        ByteSpan(first.gate.data, kTestGroup * layer.gate_stride),
+        ByteSpan(first.up.data, kTestGroup * layer.up_stride),
+        ByteSpan(first.down.data, kTestGroup * layer.down_stride)};
+    KVASIR_CHECK(held.add(*manifest_, unit, ranges, nullptr).has_value());
+  }
 
  private:
   void add(expert::Random& random, uint32_t layer, std::array<kernels::TensorType, 3> types) {
@@ -78,20 +91,11 @@ class TestExperts {
     }
   }
 
-  void hold(const gguf::Manifest& manifest, gguf::UnitId unit) {
-    const expert::LayerExperts& layer = layers_[unit.layer];
-    const expert::ExpertView first = layer.expert(unit.group * kTestGroup);
-    const std::array<ByteSpan, 3> ranges = {
-        ByteSpan(first.gate.data, kTestGroup * layer.gate_stride),
-        ByteSpan(first.up.data, kTestGroup * layer.up_stride),
-        ByteSpan(first.down.data, kTestGroup * layer.down_stride)};
-    KVASIR_CHECK(held_.add(manifest, unit, ranges, nullptr).has_value());
-  }
-
   std::vector<std::unique_ptr<expert::TestMatrix>> matrices_;
   std::vector<expert::LayerExperts> layers_;
   std::vector<gguf::ManifestEntry> entries_;
   uint64_t part_bytes_ = 0;
+  std::optional<gguf::Manifest> manifest_;
   expert::HeldExperts held_;
 };
 
