@@ -30,6 +30,7 @@ struct Options {
   SliceOptions slice;
   SynthOptions synth;
   BenchOptions bench;
+  ChaosOptions chaos;
   worker::WorkerOptions worker;
 };
 
@@ -72,6 +73,9 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
   add_verb(app, "bench", "Measure how fast a model runs, and how fast this machine could be",
            "kvasir bench -m model.gguf --decode 1,32 --prefill 512 --json", options.bench,
            add_bench_flags, bench, chosen);
+  add_verb(app, "chaos", "Hurt a swarm of processes and check that its answer stays the same",
+           "kvasir chaos --kill 10 --stall 10 --cut 5 --corrupt 0.02 --reorder", options.chaos,
+           add_chaos_flags, chaos, chosen);
   add_verb(app, "worker", worker::kWorkerDescription,
            "kvasir worker --connect ws://10.0.0.5:8080 --slice part.gguf --manifest model.manifest",
            options.worker, worker::add_worker_flags, worker::run_worker, chosen);

@@ -17,5 +17,6 @@ Result<int> manifest(const ManifestOptions& options);
 Result<int> slice(const SliceOptions& options);
 Result<int> synth(const SynthOptions& options);
 Result<int> bench(const BenchOptions& options);
+Result<int> chaos(const ChaosOptions& options);
 
 }  // namespace kvasir::cli
