@@ -31,7 +31,7 @@ build: packages ## build the executables: build/kvasir and the small build/kvasi
 	@cmake --build build -j $(JOBS) --target kvasir kvasir-worker
 
 .PHONY: demo
-demo: build ## build and let the bundled model tell a tale
+demo: build ## build, and let a swarm of four processes tell a tale while one of them is killed
 	@scripts/demo.sh build/kvasir
 
 .PHONY: test

@@ -16,9 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Highest first. A module may include itself and what stands below it.
-const std::vector<std::string> kOrder = {
-    "cli",     "serve",  "sim",  "api",   "swarm",  "worker", "market", "store",   "relay", "net",
-    "measure", "engine", "text", "model", "crypto", "wire",   "expert", "kernels", "gguf",  "base"};
+const std::vector<std::string> kOrder = {"cli",     "serve",  "chaos", "sim",    "api",  "swarm",
+                                         "worker",  "market", "store", "relay",  "net",  "measure",
+                                         "engine",  "text",   "model", "crypto", "wire", "expert",
+                                         "kernels", "gguf",   "base"};
 const std::set<std::string> kPortable = {"base", "kernels", "gguf", "wire", "expert"};
 
 fs::path source_root() {

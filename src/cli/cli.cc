@@ -32,6 +32,7 @@ struct Options {
   BenchOptions bench;
   StatusOptions status;
   WhyOptions why;
+  ChaosOptions chaos;
   worker::WorkerOptions worker;
 };
 
@@ -79,6 +80,9 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
            chosen);
   add_verb(app, "why", "Say where the time of a step went", "kvasir why trace.jsonl --step 12",
            options.why, add_why_flags, why, chosen);
+  add_verb(app, "chaos", "Hurt a swarm of processes and check that its answer stays the same",
+           "kvasir chaos --kill 10 --stall 10 --cut 5 --corrupt 0.02 --reorder", options.chaos,
+           add_chaos_flags, chaos, chosen);
   add_verb(app, "worker", worker::kWorkerDescription,
            "kvasir worker --connect ws://10.0.0.5:8080 --slice part.gguf --manifest model.manifest",
            options.worker, worker::add_worker_flags, worker::run_worker, chosen);

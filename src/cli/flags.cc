@@ -177,17 +177,21 @@ void add_swarm_flags(CLI::App& verb, SwarmFlags& flags) {
            "Folder for the evidence against workers that answered wrongly (default: not kept)");
 }
 
+CLI::Option* add_encoding(CLI::App& verb, const std::string& name, expert::OutputEncoding& target) {
+  return add_choice<expert::OutputEncoding>(verb, name, target,
+                                            {{"f32", expert::OutputEncoding::kF32},
+                                             {"f16", expert::OutputEncoding::kF16},
+                                             {"q8", expert::OutputEncoding::kQ8}},
+                                            "How outputs of experts travel (default: f32)");
+}
+
 void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
   add_number(verb, "--threads", flags.threads, 1, kThreadsMax, "Threads (default: all processors)");
   add_number(verb, "--ctx", flags.context, 1, model::kContextMax,
              "Context in tokens (default: " + default_context + ")");
   add_number(verb, "--chunk", flags.chunk, 1, kChunkMax, "Prompt tokens per step (default: 128)");
   add_kv_type(verb, flags.kv_type);
-  add_choice<expert::OutputEncoding>(verb, "--output-encoding", flags.encoding,
-                                     {{"f32", expert::OutputEncoding::kF32},
-                                      {"f16", expert::OutputEncoding::kF16},
-                                      {"q8", expert::OutputEncoding::kQ8}},
-                                     "How outputs of experts travel (default: f32)");
+  add_encoding(verb, "--output-encoding", flags.encoding);
   add_parsed(verb, "--expert-ram", "auto|mapped|SIZE",
              "Memory for routed experts, such as 4G; they are read when they are needed (default: "
              "auto, what is left if the model does not fit; mapped: through the page cache)",
@@ -430,6 +434,53 @@ void add_why_flags(CLI::App& verb, WhyOptions& options) {
   add_path(verb, "TRACE", options.trace, "What --trace wrote; -: standard input")->required();
   add_number(verb, "--step", options.step, 0, std::numeric_limits<uint64_t>::max(),
              "Which step (default: the slowest but for the first)");
+}
+
+void add_chaos_flags(CLI::App& verb, ChaosOptions& options) {
+  // More processes than a machine runs side by side, and more faults than tokens.
+  constexpr uint64_t kWorkersMax = 64;
+  constexpr float kRateMax = 100;
+  add_model_flags(verb, options.model);
+  add_parsed(verb, "-p,--prompt", "TEXT", "What the text begins with",
+             [&options](const std::string& text) -> Result<void> {
+               if (text.empty()) return Error::invalid("the prompt is empty");
+               options.prompt = text;
+               return {};
+             });
+  add_number(verb, "--workers", options.workers, 1, kWorkersMax, "Worker processes (default: 8)");
+  add_number(verb, "--replicas", options.replicas, 1, kWorkersMax,
+             "Workers that hold each unit of experts (default: 2)");
+  add_number(verb, "-n,--tokens", options.tokens, 2, kTokensMax,
+             "Tokens to generate (default: 400)");
+  add_number(verb, "--pace", options.pace, 1, 10'000,
+             "Tokens a second at most: time for workers to come back (default: 20)");
+  add_number(verb, "--seed", options.seed, 0, std::numeric_limits<uint64_t>::max(),
+             "Of the text, of what each worker holds and of the faults (default: 0)");
+  add_real(verb, "--kill", options.kill, 0, kRateMax, "Workers killed, per 100 tokens");
+  add_real(verb, "--stall", options.stall, 0, kRateMax,
+           "Workers stopped for 0.2 to 1 s, per 100 tokens");
+  add_real(verb, "--cut", options.cut, 0, kRateMax, "Connections cut, per 100 tokens");
+  add_real(verb, "--garbage", options.garbage, 0, kRateMax,
+           "Random messages put into connections, per 100 tokens");
+  add_real(verb, "--corrupt", options.corrupt, 0, 1, "Share of messages that arrive damaged");
+  add_real(verb, "--lie", options.lie, 0, 1,
+           "Share of the answers of one worker that are wrong (needs --verify all for the same "
+           "text)");
+  verb.add_flag("--reorder", options.reorder, "Workers answer in random order");
+  add_parsed(verb, "--verify", "none|sampled[=SHARE]|all",
+             "How many of the workers' answers the backbone computes, too (default: sampled=0.02)",
+             [&options](const std::string& text) -> Result<void> {
+               KVASIR_TRY([[maybe_unused]] const double share, parse_verify(text));
+               options.verify = text;
+               return {};
+             });
+  add_encoding(verb, "--encoding", options.encoding);
+  add_real(verb, "--min-share", options.share_min, 0, 1,
+           "Share of the expert rows that workers have to compute (default: 0.4)");
+  add_number(verb, "--min-faults", options.faults_min, 1, kTokensMax,
+             "Faults of each kind that have to happen (default: 20 kills, 20 stalls, 100 damaged "
+             "messages)");
+  verb.add_flag("--json", options.json, "Print JSON");
 }
 
 }  // namespace kvasir::cli

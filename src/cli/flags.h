@@ -17,6 +17,7 @@ void add_inspect_flags(CLI::App& verb, InspectOptions& options);
 void add_manifest_flags(CLI::App& verb, ManifestOptions& options);
 void add_slice_flags(CLI::App& verb, SliceOptions& options);
 void add_synth_flags(CLI::App& verb, SynthOptions& options);
+void add_chaos_flags(CLI::App& verb, ChaosOptions& options);
 void add_bench_flags(CLI::App& verb, BenchOptions& options);
 void add_status_flags(CLI::App& verb, StatusOptions& options);
 void add_why_flags(CLI::App& verb, WhyOptions& options);

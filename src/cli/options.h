@@ -185,4 +185,22 @@ struct BenchOptions {
   bool json = false;
 };
 
+struct ChaosOptions {
+  ModelFlags model;
+  std::string prompt = "The Golden Bird\n\n";
+  uint64_t workers = 8;
+  uint64_t tokens = 400;
+  uint64_t seed = 0;
+  uint64_t replicas = 2;
+  uint64_t pace = 20;                              // tokens per second
+  std::optional<float> kill, stall, cut, garbage;  // per 100 tokens
+  std::optional<float> corrupt, lie;               // shares
+  bool reorder = false;
+  std::string verify = "sampled";  // as --verify takes it
+  expert::OutputEncoding encoding = expert::OutputEncoding::kF32;
+  std::optional<float> share_min;
+  std::optional<uint64_t> faults_min;
+  bool json = false;
+};
+
 }  // namespace kvasir::cli

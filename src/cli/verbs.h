@@ -19,5 +19,6 @@ Result<int> synth(const SynthOptions& options);
 Result<int> bench(const BenchOptions& options);
 Result<int> status(const StatusOptions& options);
 Result<int> why(const WhyOptions& options);
+Result<int> chaos(const ChaosOptions& options);
 
 }  // namespace kvasir::cli

@@ -1,5 +1,7 @@
 #include "worker/mischief.h"
 
+#include <charconv>
+
 #include "base/bytes.h"
 #include "wire/rows.h"
 
@@ -31,7 +33,38 @@ Flip flip_of(std::span<const std::byte> row, wire::ResultEncoding encoding, size
   return {at, row[at] == std::byte{0x81} ? std::byte{2} : std::byte{1}};
 }
 
+template <typename Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+}
+
+// One of the words between commas. False if it is none.
+bool parse_word(std::string_view word, Mischief& mischief) {
+  constexpr std::string_view kLie = "lie=", kSeed = "seed=";
+  if (word == "reorder") {
+    mischief.reorder = true;
+    return true;
+  }
+  if (word.starts_with(kSeed)) return parse_number(word.substr(kSeed.size()), mischief.seed);
+  return word.starts_with(kLie) && parse_number(word.substr(kLie.size()), mischief.lie_share) &&
+         mischief.lie_share >= 0 && mischief.lie_share <= 1;
+}
+
 }  // namespace
+
+Result<Mischief> parse_mischief(std::string_view text) {
+  Mischief mischief;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, comma);
+    if (!parse_word(word, mischief))
+      return Error::invalid("{}: '{}' is none of lie=SHARE, reorder, seed=N", kMischiefVariable,
+                            word);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return mischief;
+}
 
 bool lie(std::span<std::byte> outputs, wire::ResultEncoding encoding, size_t n_embd,
          wire::Jitter& random) {

@@ -22,7 +22,7 @@ struct WorkerOptions {
   std::optional<uint64_t> threads;  // default: the processors this process may use
   bool once = false;
   bool self_test = false;  // nothing but the known-answer test
-  Mischief mischief;       // no flag sets it
+  Mischief mischief;       // no flag sets it; the variable kMischiefVariable replaces it
 };
 
 }  // namespace kvasir::worker

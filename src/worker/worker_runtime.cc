@@ -92,6 +92,14 @@ wire::ClientConfig session_of(const WorkerOptions& options, const expert::HeldEx
   return session;
 }
 
+Result<Mischief> mischief_of(const WorkerOptions& options) {
+  const char* text = std::getenv(kMischiefVariable);
+  if (text == nullptr || *text == '\0') return options.mischief;
+  KVASIR_TRY(const Mischief mischief, parse_mischief(text));
+  print_note(fmt::format("{} is set: this worker misbehaves on purpose", kMischiefVariable));
+  return mischief;
+}
+
 int exit_code(WorkerEnd end) {
   switch (end) {
     case WorkerEnd::kDrained:
@@ -159,7 +167,7 @@ Result<int> run_worker(const WorkerOptions& options) {
   setup.url = options.url;
   setup.session = session_of(options, loaded.held, std::move(token));
   setup.redial = options.once ? Redial::kNever : Redial::kAlways;
-  setup.mischief = options.mischief;
+  KVASIR_TRY(setup.mischief, mischief_of(options));
   setup.seed = std::random_device{}();
   WorkerClient client(loop, std::move(setup), identity, loaded.held, function,
                       {print_note, print_trouble, [&](WorkerEnd end) {
