@@ -20,7 +20,7 @@ worker_arm64=(g++-aarch64-linux-gnu qemu-user-static libsodium-dev:arm64 libssl-
 
 case "${1:-test}" in
   build) wanted=("${build[@]}") ;;
-  test) wanted=("${build[@]}" "${test[@]}") ;;
+  test) wanted=("${build[@]}" "${test[@]}" "${worker_arm64[@]}") ;;
   worker-arm64) wanted=("${build[@]}" "${worker_arm64[@]}") ;;
   *) echo "usage: $0 [build|test|worker-arm64]" >&2; exit 2 ;;
 esac
