@@ -14,6 +14,8 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "gguf/slice_writer.h"
+#include "model/hyper_parameters.h"
+#include "text/tokenizer.h"
 
 namespace kvasir::cli {
 namespace {
@@ -96,6 +98,18 @@ Result<WorkerFlags> cut_slices(chaos::SignalWatch& signals, const ChaosOptions& 
   return flags;
 }
 
+// A text that ends by itself would end before the faults.
+Result<std::vector<std::string>> endless_flags(const gguf::ModelFile& file) {
+  KVASIR_TRY(const text::Tokenizer tokenizer, text::Tokenizer::load(file.metadata()));
+  KVASIR_TRY(const auto hp, model::read_hyper_parameters(file.metadata()));
+  std::vector<std::string> flags;
+  for (uint32_t id = 0; id < hp.n_vocab; ++id) {
+    if (tokenizer.is_end_of_generation(static_cast<text::TokenId>(id)))
+      flags.insert(flags.end(), {"--logit-bias", fmt::format("{}:-100", id)});
+  }
+  return flags;
+}
+
 std::vector<std::string> generate_words(const ChaosOptions& options,
                                         const std::string& model_path) {
   return {"generate",
@@ -140,10 +154,12 @@ chaos::Requirements requirements_of(const ChaosOptions& options) {
 }
 
 Result<chaos::Findings> run_all(chaos::SignalWatch& signals, const ChaosOptions& options,
-                                const chaos::FaultPlan& plan, const std::string& model_path,
+                                const chaos::FaultPlan& plan, const gguf::ModelFile& file,
                                 const std::string& folder) {
-  KVASIR_TRY(WorkerFlags workers, cut_slices(signals, options, model_path, folder));
-  const std::vector<std::string> words = generate_words(options, model_path);
+  KVASIR_TRY(WorkerFlags workers, cut_slices(signals, options, file.part_file(0).path(), folder));
+  std::vector<std::string> words = generate_words(options, file.part_file(0).path());
+  KVASIR_TRY(const std::vector<std::string> endless, endless_flags(file));
+  words.insert(words.end(), endless.begin(), endless.end());
   KVASIR_TRY(const std::string alone, chaos::run_alone(signals, words));
   fmt::print(stderr, "chaos:  alone, the logits are {}\n", hash_in(alone));
   chaos::SwarmSetup setup;
@@ -176,11 +192,10 @@ Result<int> chaos(const ChaosOptions& options) {
     return Error::invalid("--replicas {}: there are only {}", options.replicas,
                           counted(options.workers, "worker"));
   KVASIR_TRY(const auto file, open_model_file(options.model));
-  const std::string model_path = std::filesystem::absolute(file->part_file(0).path()).string();
   KVASIR_TRY(const TemporaryFolder folder, TemporaryFolder::create());
   const chaos::Requirements requirements = requirements_of(options);
   KVASIR_TRY(auto signals, chaos::SignalWatch::create());
-  auto findings = run_all(signals, options, requirements.plan, model_path, folder.path());
+  auto findings = run_all(signals, options, requirements.plan, *file, folder.path());
   if (!findings && signals.stop_requested()) return kInterrupted;
   if (!findings) return std::move(findings.error());
   const bool held = chaos::objections(*findings, requirements).empty();
