@@ -47,15 +47,20 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A worker's slices: one for each group of experts, of the layers in which it holds that group.
+// A worker's slices: of groups side by side that it holds in the same layers.
 std::vector<gguf::SliceRequest> slices_of(const std::vector<gguf::UnitId>& units,
                                           const gguf::ExpertShape& shape) {
   std::map<uint32_t, std::vector<uint32_t>> layers_of;  // [group]
   for (const gguf::UnitId& unit : units) layers_of[unit.group].push_back(unit.layer);
   std::vector<gguf::SliceRequest> slices;
-  for (auto& [group, layers] : layers_of)
-    slices.push_back(
-        {std::move(layers), gguf::group_experts(group, shape.group_size, shape.n_experts)});
+  for (auto& [group, layers] : layers_of) {
+    const gguf::ExpertRange experts = gguf::group_experts(group, shape.group_size, shape.n_experts);
+    if (!slices.empty() && slices.back().layers == layers &&
+        slices.back().experts.end == experts.begin)
+      slices.back().experts.end = experts.end;
+    else
+      slices.push_back({std::move(layers), experts});
+  }
   return slices;
 }
 
