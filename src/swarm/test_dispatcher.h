@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -146,7 +148,7 @@ class ToySwarm {
     input.row_bytes = kToyEmbd * sizeof(float);
     input.sendable = call.sendable;
     input.at_hand = call.at_hand;
-    call.call = dispatcher.start(input, now);
+    call.call = dispatcher.start(input, ++now);
     go(call);
   }
   // On from where it waits.
@@ -174,6 +176,7 @@ class ToySwarm {
       const auto output = toy_output(call.layer, call.ids[pair], &call.rows[row * kToyEmbd]);
       std::copy(output.begin(), output.end(), call.out.begin() + pair * kToyEmbd);
     }
+    if (while_computing) while_computing();
     now += compute_us;
     dispatcher.computed(*call.call, std::move(failures), now);
   }
@@ -255,6 +258,7 @@ class ToySwarm {
 
   TimeUs now = 1'000'000;
   TimeUs compute_us = 50;
+  std::function<void()> while_computing;
   size_t computed_here = 0;
   Dispatcher dispatcher;
   expert::OutputEncoding encoding;
