@@ -22,6 +22,7 @@ namespace {
 struct Options {
   GenerateOptions generate;
   ChatOptions chat;
+  ServeOptions serve;
   PerplexityOptions perplexity;
   TokenizeOptions tokenize;
   LogitsOptions logits;
@@ -52,6 +53,9 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
            add_generate_flags, generate, chosen);
   add_verb(app, "chat", "Talk with a model, one line a turn", "kvasir chat --temperature 0.7",
            options.chat, add_chat_flags, chat, chosen);
+  add_verb(app, "serve", "Serve a model by HTTP: the APIs of OpenAI and Anthropic, and workers",
+           "kvasir serve model.gguf --listen 127.0.0.1:8080", options.serve, add_serve_flags, serve,
+           chosen);
   add_verb(app, "perplexity", "Measure how well a model predicts a text",
            "kvasir perplexity -f text.txt --json", options.perplexity, add_perplexity_flags,
            perplexity, chosen);

@@ -10,6 +10,7 @@ namespace kvasir::cli {
 
 void add_generate_flags(CLI::App& verb, GenerateOptions& options);
 void add_chat_flags(CLI::App& verb, ChatOptions& options);
+void add_serve_flags(CLI::App& verb, ServeOptions& options);
 void add_perplexity_flags(CLI::App& verb, PerplexityOptions& options);
 void add_tokenize_flags(CLI::App& verb, TokenizeOptions& options);
 void add_logits_flags(CLI::App& verb, LogitsOptions& options);

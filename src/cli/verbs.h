@@ -9,6 +9,7 @@ namespace kvasir::cli {
 
 Result<int> generate(const GenerateOptions& options);
 Result<int> chat(const ChatOptions& options);
+Result<int> serve(const ServeOptions& options);
 Result<int> perplexity(const PerplexityOptions& options);
 Result<int> tokenize(const TokenizeOptions& options);
 Result<int> logits(const LogitsOptions& options);
