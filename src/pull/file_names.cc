@@ -82,8 +82,8 @@ std::optional<SplitName> parse_split_name(std::string_view name) {
 }
 
 std::string quantization_of(std::string_view name) {
-  std::string stem(name.substr(name.rfind('/') == std::string_view::npos ? 0
-                                                                         : name.rfind('/') + 1));
+  std::string stem(
+      name.substr(name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1));
   if (auto split = parse_split_name(stem))
     stem = split->prefix;
   else if (stem.ends_with(".gguf"))

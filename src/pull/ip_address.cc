@@ -57,7 +57,7 @@ bool is_public_ipv6(const std::array<uint8_t, 16>& address) {
   if (begins(address, {0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0}))  // NAT64
     return is_public_ipv4(ipv4_at(address, 12));
   if (begins(address, {0x20, 0x02})) return is_public_ipv4(ipv4_at(address, 2));  // 6to4
-  if (begins(address, {0x20, 0x01, 0x0d, 0xb8})) return false;                   // documentation
+  if (begins(address, {0x20, 0x01, 0x0d, 0xb8})) return false;                    // documentation
   if (begins(address, {0x20, 0x01}) && address[2] < 2) return false;  // assignments, Teredo
   return (address[0] & 0xe0) == 0x20;  // 2000::/3 is all that is routed
 }

@@ -10,7 +10,7 @@ namespace kvasir::pull {
 namespace {
 
 constexpr size_t kReferenceBytesMax = 8192;
-constexpr size_t kNameBytesMax = 96;      // as the public hub has it
+constexpr size_t kNameBytesMax = 96;  // as the public hub has it
 constexpr size_t kRevisionBytesMax = 200;
 constexpr size_t kSelectorBytesMax = 512;
 
@@ -127,8 +127,7 @@ Result<ModelReference> parse_model_reference(std::string_view text) {
     auto rest = without(text, host);
     if (!rest) rest = without(text, std::string("https://").append(host));
     if (!rest) continue;
-    if (const std::string page = reference_of_page(rest->substr(0, rest->find('?')));
-        !page.empty())
+    if (const std::string page = reference_of_page(rest->substr(0, rest->find('?'))); !page.empty())
       return hub_reference(page, text);
     return hub_reference(*rest, text);
   }

@@ -1,8 +1,9 @@
 // What a person writes to name a model.
 //
 //   reference := path | "file:" path | url | hub
-//   hub       := ("hf:" | "hf.co/" | "huggingface.co/")? org "/" repo (":" selector)? ("@" revision)?
-//   selector  := a quantisation such as Q4_K_M, or the path of a .gguf file in the repository
+//   hub       := ("hf:" | "hf.co/" | "huggingface.co/")? org "/" repo (":" selector)? ("@"
+//   revision)? selector  := a quantisation such as Q4_K_M, or the path of a .gguf file in the
+//   repository
 //
 // Without a prefix a hub reference needs its selector: "org/repo" alone is a path.
 #pragma once

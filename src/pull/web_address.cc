@@ -64,6 +64,17 @@ bool is_unreserved(char c) {
          c == '.' || c == '_' || c == '~';
 }
 
+std::string encoded(std::string_view plain, std::string_view kept) {
+  std::string text;
+  for (char c : plain) {
+    if (is_unreserved(c) || kept.find(c) != std::string_view::npos)
+      text += c;
+    else
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return text;
+}
+
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -95,15 +106,19 @@ std::string origin_text(const WebAddress& address) {
          (usual ? std::string() : fmt::format(":{}", address.port));
 }
 
+std::string origin_folder(const WebAddress& address) {
+  std::string name;
+  for (char c : origin_text(address).substr(address.scheme.size() + 3))
+    name += c == ':' ? '~' : c == '[' || c == ']' ? '_' : c;
+  return name;
+}
+
 std::string encoded_path(std::string_view path) {
-  std::string text;
-  for (char c : path) {
-    if (is_unreserved(c) || c == '/')
-      text += c;
-    else
-      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return text;
+  return encoded(path, "/");
+}
+
+std::string encoded_part(std::string_view part) {
+  return encoded(part, "");
 }
 
 std::string last_path_part(const WebAddress& address) {

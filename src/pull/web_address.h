@@ -20,7 +20,8 @@ struct WebAddress {
   std::string path;  // percent-encoded, begins with '/'
 };
 
-// kInvalid for other schemes, user names, white space and control characters. A fragment is dropped.
+// kInvalid for other schemes, user names, white space and control characters. A fragment is
+// dropped.
 Result<WebAddress> parse_web_address(std::string_view text);
 // `location` as a server at `base` means it: absolute or relative.
 Result<WebAddress> resolve_web_address(const WebAddress& base, std::string_view location);
@@ -29,8 +30,13 @@ Result<WebAddress> resolve_web_address(const WebAddress& base, std::string_view 
 bool same_origin(const WebAddress& a, const WebAddress& b);
 std::string origin_text(const WebAddress& address);
 
+// The name of a folder for what comes from there: "host", or "host~8080" (a colon means something
+// to some file systems).
+std::string origin_folder(const WebAddress& address);
+
 // A path for an address: everything but unreserved characters and '/' as %XX.
 std::string encoded_path(std::string_view path);
+std::string encoded_part(std::string_view part);  // its slashes, too
 // The last part of the path, decoded; empty if there is none. Not yet checked to be a file name.
 std::string last_path_part(const WebAddress& address);
 
