@@ -89,34 +89,6 @@ std::optional<uint64_t> regular_size(const std::string& path) {
   return static_cast<uint64_t>(status.st_size);
 }
 
-std::optional<CachedModel> read_model(const std::string& folder) {
-  const std::string path = folder + "/" + std::string(kRecordName);
-  const auto bytes = regular_size(path);
-  if (!bytes || *bytes > kRecordBytesMax) return std::nullopt;
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  auto record = parse_record(std::move(text).str());
-  if (!record) return std::nullopt;
-  CachedModel model;
-  model.folder = folder;
-  model.record = std::move(*record);
-  model.complete = true;
-  for (const RecordedFile& file : model.record.files) {
-    const std::string file_path = folder + "/" + file.name;
-    model.disk_bytes += allocated_bytes(file_path) + allocated_bytes(part_path(file_path)) +
-                        allocated_bytes(journal_path(file_path));
-    if (regular_size(file_path) == file.bytes) {
-      model.bytes_here += file.bytes;
-      continue;
-    }
-    model.complete = false;
-    const auto journal = read_journal(journal_path(file_path));
-    if (journal && journal->head.bytes == file.bytes && regular_size(part_path(file_path)))
-      model.bytes_here += journal->bytes();
-  }
-  return model;
-}
-
 void find_models(const fs::path& folder, int depth, std::vector<CachedModel>& models) {
   std::error_code error;
   std::vector<fs::path> below;
@@ -124,7 +96,7 @@ void find_models(const fs::path& folder, int depth, std::vector<CachedModel>& mo
     if (entry.is_symlink(error)) continue;
     if (entry.is_directory(error)) below.push_back(entry.path());
     if (entry.path().filename() != kRecordName || models.size() == kModelsMax) continue;
-    if (auto model = read_model(folder.string())) models.push_back(std::move(*model));
+    if (auto model = ModelCache::read(folder.string())) models.push_back(std::move(*model));
   }
   if (depth == 0) return;
   for (const fs::path& path : below) find_models(path, depth - 1, models);
@@ -237,6 +209,34 @@ Result<ModelCache> ModelCache::of_user() {
     return ModelCache(std::string(home) + "/.cache/kvasir/models");
   return Error::not_found("there is no folder for models")
       .with_hint("set XDG_CACHE_HOME or HOME to an absolute path");
+}
+
+std::optional<CachedModel> ModelCache::read(const std::string& folder) {
+  const std::string path = folder + "/" + std::string(kRecordName);
+  const auto bytes = regular_size(path);
+  if (!bytes || *bytes > kRecordBytesMax) return std::nullopt;
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  auto record = parse_record(std::move(text).str());
+  if (!record) return std::nullopt;
+  CachedModel model;
+  model.folder = folder;
+  model.record = std::move(*record);
+  model.complete = true;
+  for (const RecordedFile& file : model.record.files) {
+    const std::string file_path = folder + "/" + file.name;
+    model.disk_bytes += allocated_bytes(file_path) + allocated_bytes(part_path(file_path)) +
+                        allocated_bytes(journal_path(file_path));
+    if (regular_size(file_path) == file.bytes) {
+      model.bytes_here += file.bytes;
+      continue;
+    }
+    model.complete = false;
+    const auto journal = read_journal(journal_path(file_path));
+    if (journal && journal->head.bytes == file.bytes && regular_size(part_path(file_path)))
+      model.bytes_here += journal->bytes();
+  }
+  return model;
 }
 
 std::vector<CachedModel> ModelCache::list() const {

@@ -88,6 +88,9 @@ class ModelCache {
   // is not here.
   std::vector<CachedModel> find(const ModelReference& reference) const;
 
+  // What is in one folder; nothing without a readable record.
+  static std::optional<CachedModel> read(const std::string& folder);
+
   // Makes the folder of a model that is about to be fetched.
   Result<std::string> make_folder(const RemoteModel& model) const;
   Result<void> keep_record(const std::string& folder, const ModelRecord& record) const;

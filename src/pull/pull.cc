@@ -53,6 +53,25 @@ Result<bool> is_here(const std::string& path, const RemoteFile& file, IfChanged 
       .with_hint("--restart fetches the new one in its place");
 }
 
+// Another state of the model that is here, complete or begun, is not silently mixed with this one.
+Result<void> check_unchanged(const std::string& folder, const RemoteModel& model,
+                             IfChanged if_changed) {
+  const auto before = ModelCache::read(folder);
+  if (!before || before->bytes_here == 0 || if_changed == IfChanged::kRestart) return {};
+  for (const RecordedFile& old : before->record.files) {
+    for (const RemoteFile& file : model.files) {
+      if (file.name != old.name) continue;
+      const bool other = file.bytes != old.bytes ||
+                         (!file.sha256.empty() && !old.sha256.empty() && file.sha256 != old.sha256);
+      if (!other) continue;
+      return Error::corrupt("{}: {} has changed since it was fetched: {} bytes then, {} now",
+                            model.reference, file.name, old.bytes, file.bytes)
+          .with_hint("--restart fetches the new one in its place");
+    }
+  }
+  return {};
+}
+
 // Bytes [begin, end) of a file, appended to `out`.
 Result<void> fetch_bytes(const WebClient& web, const Located& from, ByteRange range,
                          OutputFile& out) {
@@ -169,6 +188,7 @@ Result<DownloadEnd> pull_model(const WebClient& web, const ModelCache& cache,
   KVASIR_TRY_VOID(check_space(plan_pull(cache, model)));
   KVASIR_TRY(const std::string folder, cache.make_folder(model));
   KVASIR_TRY(const CacheLock lock, CacheLock::take(folder));
+  KVASIR_TRY_VOID(check_unchanged(folder, model, options.if_changed));
   KVASIR_TRY_VOID(cache.keep_record(folder, record_of(model)));
 
   Pacer pacer(bytes_per_s);
