@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cli/parsing.h"
+#include "cli/web.h"
 #include "gguf/units.h"
 #include "model/hyper_parameters.h"
 
@@ -283,6 +284,24 @@ void add_sampling_flags(CLI::App& verb, SamplingFlags& flags) {
       ->allow_extra_args(false);
 }
 
+void add_reference(CLI::App& verb, std::string& target, const std::string& description) {
+  add_parsed(verb, "MODEL", "REF", description, [&target](const std::string& text) -> Result<void> {
+    if (text.empty()) return Error::invalid("the name of the model is empty");
+    target = text;
+    return {};
+  })->required();
+}
+
+void add_web_flags(CLI::App& verb, WebFlags& flags) {
+  add_text(verb, "--hub", flags.hub, "URL",
+           "Where hf: models come from (default: $KVASIR_HUB, else https://huggingface.co)");
+  add_path(verb, "--token-file", flags.token_file,
+           "The token in this file, for models that are not public (default: $KVASIR_HUB_TOKEN)");
+  verb.add_flag("--allow-private", flags.allow_private,
+                "Also http://, and addresses of this machine and its network");
+  verb.add_flag("--offline", flags.offline, "Use only what is here, touch no network");
+}
+
 }  // namespace
 
 void add_generate_flags(CLI::App& verb, GenerateOptions& options) {
@@ -509,6 +528,37 @@ void add_status_flags(CLI::App& verb, StatusOptions& options) {
              })
       ->required();
   verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_pull_flags(CLI::App& verb, PullOptions& options) {
+  add_reference(verb, options.reference,
+                "hf:org/repo[:QUANT][@revision], or https://host/model.gguf");
+  add_web_flags(verb, options.web);
+  add_parsed(verb, "--rate", "RATE", "At most so much a second, such as 2MB/s (default: all)",
+             [&options](const std::string& text) -> Result<void> {
+               KVASIR_TRY(options.rate, parse_rate(text));
+               return {};
+             });
+  add_number(verb, "--connections", options.connections, 1, 16,
+             "Parts of a file that are fetched at once (default: 4)");
+  verb.add_flag("--restart", options.restart,
+                "Fetch files from their beginning that have changed where they come from");
+  verb.add_flag("--dry-run", options.dry_run, "Say what would be fetched, and fetch nothing");
+}
+
+void add_ls_flags(CLI::App& verb, LsOptions& options) {
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_show_flags(CLI::App& verb, ShowOptions& options) {
+  add_reference(verb, options.reference, "A file, or a model as kvasir pull takes it");
+  add_web_flags(verb, options.web);
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_rm_flags(CLI::App& verb, RmOptions& options) {
+  add_reference(verb, options.reference, "A model as kvasir ls names it");
+  verb.add_flag("--dry-run", options.dry_run, "Say what would be freed, and remove nothing");
 }
 
 void add_why_flags(CLI::App& verb, WhyOptions& options) {

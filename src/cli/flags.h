@@ -21,6 +21,10 @@ void add_synth_flags(CLI::App& verb, SynthOptions& options);
 void add_chaos_flags(CLI::App& verb, ChaosOptions& options);
 void add_bench_flags(CLI::App& verb, BenchOptions& options);
 void add_status_flags(CLI::App& verb, StatusOptions& options);
+void add_pull_flags(CLI::App& verb, PullOptions& options);
+void add_ls_flags(CLI::App& verb, LsOptions& options);
+void add_show_flags(CLI::App& verb, ShowOptions& options);
+void add_rm_flags(CLI::App& verb, RmOptions& options);
 void add_why_flags(CLI::App& verb, WhyOptions& options);
 
 }  // namespace kvasir::cli

@@ -191,6 +191,38 @@ struct WhyOptions {
   std::optional<uint64_t> step;  // default: the slowest
 };
 
+// How models are fetched from elsewhere.
+struct WebFlags {
+  std::optional<std::string> hub;  // default: $KVASIR_HUB, else the public one
+  std::optional<std::string> token_file;
+  bool allow_private = false;
+  bool offline = false;
+};
+
+struct PullOptions {
+  std::string reference;
+  WebFlags web;
+  std::optional<uint64_t> rate;  // bytes a second
+  uint64_t connections = 4;
+  bool restart = false;
+  bool dry_run = false;
+};
+
+struct LsOptions {
+  bool json = false;
+};
+
+struct ShowOptions {
+  std::string reference;
+  WebFlags web;
+  bool json = false;
+};
+
+struct RmOptions {
+  std::string reference;
+  bool dry_run = false;
+};
+
 struct BenchOptions {
   ModelFlags model;
   std::vector<uint64_t> threads;  // empty: the processors this process may use

@@ -9,6 +9,7 @@
 #include "cli/parsing.h"
 #include "cli/progress.h"
 #include "expert/local_expert_service.h"
+#include "pull/model_cache.h"
 
 namespace kvasir::cli {
 namespace {
@@ -97,7 +98,8 @@ void preload_pieces(const std::vector<ByteSpan>& pieces, Pages pages, uint64_t a
 }  // namespace
 
 Result<std::shared_ptr<const gguf::ModelFile>> open_model_file(const ModelFlags& flags) {
-  KVASIR_TRY(std::string path, model_path(flags));
+  KVASIR_TRY(const std::string named, model_path(flags));
+  KVASIR_TRY(const std::string path, pull::resolve_model(named));
   KVASIR_TRY(gguf::ModelFile file, gguf::ModelFile::open(path));
   // Before anything else: what is missing first (a tokenizer) is not what is wrong.
   auto is_model = model::refuse_slice(file);
