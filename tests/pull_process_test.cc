@@ -125,7 +125,7 @@ TEST_F(Hub, AKilledDownloadGoesOnAndFetchesNothingTwice) {
   add("kvasir-tales-Q4_K_M.gguf", pull::test_bytes(24 * pull::kRangeBytes + 5));
   const uint64_t all = files_.begin()->second.size();
   std::vector<std::string> words = kPull;
-  words.insert(words.end(), {"--connections", "1", "--rate", "8MB/s"});
+  words.insert(words.end(), {"--connections", "1", "--rate", "2MB/s"});
   uint64_t arrived = 0;
   {
     Process process(command(words), options());
@@ -153,7 +153,7 @@ TEST_F(Hub, AKilledDownloadGoesOnAndFetchesNothingTwice) {
 TEST_F(Hub, CtrlCLeavesWhatHasArrived) {
   add("kvasir-tales-Q4_K_M.gguf", pull::test_bytes(24 * pull::kRangeBytes + 5));
   std::vector<std::string> words = kPull;
-  words.insert(words.end(), {"--rate", "8MB/s"});
+  words.insert(words.end(), {"--rate", "2MB/s"});
   Process process(command(words), options());
   wait_for_ranges(2);
   process.signal(SIGINT);

@@ -91,6 +91,8 @@ TEST_F(Cache, ListsWhatIsHereAndHowMuchOfIt) {
   EXPECT_EQ(cache_.list()[0].bytes_here, 4 * kRangeBytes);
   EXPECT_FALSE(cache_.list()[0].complete);
   complete(folder, model.files[1]);
+  EXPECT_FALSE(cache_.list()[0].complete);  // a part is there: the file is about to be replaced
+  fs::remove(part_path(folder + "/" + model.files[1].name));
   EXPECT_TRUE(cache_.list()[0].complete);
   EXPECT_EQ(cache_.list()[0].bytes_here, model.bytes());
 }
