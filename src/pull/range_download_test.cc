@@ -108,7 +108,7 @@ TEST_F(Download, FetchesAFileOverSeveralConnections) {
   EXPECT_EQ(server_->bytes_asked(), kBytes);
   EXPECT_EQ(most_, kBytes);
   for (const TestRequest& request : server_->requests())
-    if (request.range->bytes() > 1) EXPECT_EQ(request.header("If-Range"), etag_);
+    EXPECT_EQ(request.header("If-Range"), request.range->bytes() > 1 ? etag_ : "");
 }
 
 TEST_F(Download, FilesOfEveryLengthNearARange) {
@@ -251,6 +251,20 @@ TEST_F(Download, BusyServersAreAskedAgain) {
     return answers <= 3 ? busy : file_reply(bytes_, request, etag_);
   });
   options_.connections = 1;
+  expect_complete();
+}
+
+// All connections break at once: one failure, not sixteen.
+TEST_F(Download, ACutLineCountsOnce) {
+  std::atomic<int> answers = 0;
+  serve([&](const TestRequest& request) {
+    TestReply reply = file_reply(bytes_, request, etag_);
+    if (++answers <= 5) reply.cut_after = 0;
+    return reply;
+  });
+  options_.connections = 16;
+  options_.span_ranges = 1;
+  options_.failures_max = 5;
   expect_complete();
 }
 

@@ -5,6 +5,7 @@
 
 #include <future>
 
+#include "pull/remote_model.h"
 #include "pull/test_web_server.h"
 
 namespace kvasir::pull {
