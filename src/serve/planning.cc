@@ -39,11 +39,11 @@ api::Outcome<engine::SamplerOptions> sampler_options(const ServedModel& model,
 constexpr size_t kCompletionTokens = 16;
 
 // Tokens of the answer; without a wish all that the context has left.
-api::Outcome<size_t> answer_tokens(const ServedModel& model, size_t prompt_tokens,
-                                   const std::optional<uint32_t>& asked) {
+api::Outcome<size_t> answer_tokens(const ServedModel& model, std::string_view param,
+                                   size_t prompt_tokens, const std::optional<uint32_t>& asked) {
   const size_t wanted = asked.value_or(1);
   if (prompt_tokens >= model.context || wanted > model.context - prompt_tokens)
-    return api::context_length_exceeded(prompt_tokens, wanted, model.context);
+    return api::context_length_exceeded(param, prompt_tokens, asked.value_or(0), model.context);
   return asked ? *asked : model.context - prompt_tokens;
 }
 
@@ -113,7 +113,8 @@ api::Outcome<AnswerPlan> plan_chat(const ServedModel& model, const Client& clien
   KVASIR_TRY(order, common_order(model, client, request, seed));
   order.prompt = std::move(prompt.tokens);
   order.turn_ends = std::move(prompt.turn_ends);
-  KVASIR_TRY(order.tokens_max, answer_tokens(model, order.prompt.size(), request.max_tokens));
+  KVASIR_TRY(order.tokens_max,
+             answer_tokens(model, "messages", order.prompt.size(), request.max_tokens));
   if (shape.grammar || request.thinking_tokens_max) {
     order.constraint = ConstraintPlan{model.vocabulary, shape.grammar, prompt.opens_thinking,
                                       request.thinking_tokens_max.value_or(SIZE_MAX)};
@@ -158,7 +159,8 @@ api::Outcome<AnswerPlan> plan_completion(const ServedModel& model, const Client&
     }
     if (order.prompt.empty())
       return api::ApiError::of(api::Code::kInvalidValue, "prompt", "'prompt' has no tokens");
-    KVASIR_TRY(order.tokens_max, answer_tokens(model, order.prompt.size(), request.max_tokens));
+    KVASIR_TRY(order.tokens_max,
+               answer_tokens(model, "prompt", order.prompt.size(), request.max_tokens));
     if (!request.max_tokens) order.tokens_max = std::min(order.tokens_max, kCompletionTokens);
     order.wants_prompt_logprobs = request.echo && order.wants_logprobs;
     plan.prompt_tokens += order.prompt.size();
