@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(ca-certificates g++ make cmake ninja-build ccache pkg-config
   libexpected-dev libfmt-dev libpcre2-dev libutf8proc-dev libssl-dev libsodium-dev liburing-dev
-  nlohmann-json3-dev libcli11-dev libboost1.81-dev)
+  nlohmann-json3-dev libcli11-dev libboost1.81-dev libcurl4-openssl-dev)
 # Sanitizer runtimes come with g++; clang is for the fuzzers and the linter.
 # python3-jinja2: what chat templates are compared with.
 test=(python3-jinja2 libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format clang-tidy

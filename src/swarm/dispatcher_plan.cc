@@ -50,6 +50,11 @@ WorkerId Dispatcher::choose_holder(uint32_t layer, uint16_t expert, size_t pairs
   const size_t first = chance_.below(fit.size());
   if (fit.size() == 1) return fit[first];
   const size_t second = (first + 1 + chance_.below(fit.size() - 1)) % fit.size();
+  // Who ships always gets to know workers by what it ships: one that is not known takes its chance
+  // beside those that are, whatever is guessed of it. (In kAuto there are probes.)
+  const auto is_known = [&](size_t at) { return find(fit[at])->latency.is_known(); };
+  if (options_.mode == DispatchMode::kAlways && is_known(first) != is_known(second))
+    return fit[first];
   return expected_us(fit[second]) < expected_us(fit[first]) ? fit[second] : fit[first];
 }
 

@@ -830,6 +830,27 @@ TEST(Dispatcher, AProbeDoesNotKeepAPairAway) {
   EXPECT_TRUE(swarm.is_balanced());
 }
 
+// A worker that came back after others were known to be quick got nothing to do any more: what is
+// guessed of the unknown is slower.
+TEST(Dispatcher, ANewcomerIsAskedBesideTheKnown) {
+  ToySwarm swarm;
+  const auto run_calls = [&swarm](int count) {
+    for (int i = 0; i < count; ++i) {
+      ToyCall call(0, 1, {1});
+      swarm.start(call);
+      swarm.now += 500;
+      EXPECT_TRUE(swarm.answer(swarm.take()));
+      swarm.go(call);
+      EXPECT_TRUE(call.done);
+    }
+  };
+  swarm.join_holding(1, 0, 16);
+  run_calls(50);
+  const WorkerId newcomer = swarm.join_holding(2, 0, 16);
+  run_calls(200);
+  EXPECT_GT(swarm.status_of(newcomer).counts.answers, 50U);
+}
+
 TEST(Dispatcher, ASuspectIsProbedAndComesBack) {
   ToySwarm swarm;
   const WorkerId worker = swarm.join_holding(1, 0, 16);
