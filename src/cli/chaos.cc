@@ -141,16 +141,20 @@ std::string hash_in(const std::string& out) {
   return hash;
 }
 
+double number_of(const std::optional<float>& flag) {
+  return static_cast<double>(flag.value_or(0.0F));
+}
+
 chaos::Requirements requirements_of(const ChaosOptions& options) {
   chaos::Requirements requirements;
   chaos::FaultPlan& plan = requirements.plan;
-  plan.rates = {options.kill.value_or(0), options.stall.value_or(0), options.cut.value_or(0),
-                options.garbage.value_or(0)};
-  plan.corrupt = options.corrupt.value_or(0);
-  plan.lie = options.lie.value_or(0);
+  plan.rates = {number_of(options.kill), number_of(options.stall), number_of(options.cut),
+                number_of(options.garbage)};
+  plan.corrupt = number_of(options.corrupt);
+  plan.lie = number_of(options.lie);
   plan.reorder = options.reorder;
   requirements.verify = options.verify;
-  if (options.share_min) requirements.share_min = *options.share_min;
+  if (options.share_min) requirements.share_min = number_of(options.share_min);
   if (options.faults_min) {
     requirements.kills_min = requirements.stalls_min = requirements.corrupted_min =
         *options.faults_min;

@@ -227,7 +227,7 @@ std::optional<CachedModel> ModelCache::read(const std::string& folder) {
     const std::string file_path = folder + "/" + file.name;
     model.disk_bytes += allocated_bytes(file_path) + allocated_bytes(part_path(file_path)) +
                         allocated_bytes(journal_path(file_path));
-    if (regular_size(file_path) == file.bytes) {
+    if (is_complete_file(file_path, file.bytes)) {
       model.bytes_here += file.bytes;
       continue;
     }

@@ -92,6 +92,14 @@ std::string journal_path(const std::string& path) {
   return path + ".journal";
 }
 
+bool is_complete_file(const std::string& path, uint64_t bytes) {
+  struct stat status;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  if (static_cast<uint64_t>(status.st_size) != bytes) return false;
+  // A restart leaves the old file where it is until the new one is proved.
+  return ::lstat(part_path(path).c_str(), &status) != 0;
+}
+
 bool is_same_file(const JournalHead& before, const JournalHead& now) {
   if (before.bytes != now.bytes) return false;
   if (!before.sha256.empty() && !now.sha256.empty()) return before.sha256 == now.sha256;

@@ -15,6 +15,9 @@ namespace kvasir::pull {
 std::string part_path(const std::string& path);
 std::string journal_path(const std::string& path);
 
+// `path` is there, so long, and not about to be replaced.
+bool is_complete_file(const std::string& path, uint64_t bytes);
+
 enum class IfChanged : uint8_t {
   kRefuse,   // an error that says so
   kRestart,  // from nothing

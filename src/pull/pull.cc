@@ -21,7 +21,7 @@ constexpr uint64_t kFirstHeaderBytes = uint64_t{1} << 20;
 
 uint64_t verified_bytes(const std::string& path, const RemoteFile& file) {
   std::error_code error;
-  if (fs::file_size(path, error) == file.bytes && !error) return file.bytes;
+  if (is_complete_file(path, file.bytes)) return file.bytes;
   const auto journal = read_journal(journal_path(path));
   if (!journal || journal->head.bytes != file.bytes || !fs::exists(part_path(path), error))
     return 0;
@@ -41,13 +41,12 @@ uint64_t free_bytes(fs::path folder) {
 // True: the file is here, and the one that is meant.
 Result<bool> is_here(const std::string& path, const RemoteFile& file, IfChanged if_changed) {
   std::error_code error;
-  const uint64_t bytes = fs::file_size(path, error);
-  if (error) return false;
+  if (!fs::exists(path, error) || fs::exists(part_path(path), error)) return false;
   // With a checksum the journal of its download says whether it is this one.
   const auto journal = read_journal(journal_path(path));
   const bool other_checksum = journal && !journal->head.sha256.empty() && !file.sha256.empty() &&
                               journal->head.sha256 != file.sha256;
-  if (bytes == file.bytes && !other_checksum) return true;
+  if (is_complete_file(path, file.bytes) && !other_checksum) return true;
   if (if_changed == IfChanged::kRestart) return false;
   return Error::corrupt("{}: is another file than the one that is offered now", path)
       .with_hint("--restart fetches the new one in its place");

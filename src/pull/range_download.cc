@@ -307,40 +307,64 @@ class Download {
   }
 
   // Waits, then asks the origin again: an address behind a redirect lives for some minutes only.
+  // One connection does it for all, so that a cut line counts once and not once per connection.
   void after_failure(Lock& lock, const Attempt& attempt, uint64_t generation) {
-    if (++failures_ > options_.failures_max) {
-      if (!error_) error_ = go_on_hint(*attempt.failed);
-      end(lock);
+    if (generation != generation_) return;  // another one has done it meanwhile
+    if (recovering_) {
+      while (!ending_ && recovering_) changed_.wait(lock);
       return;
     }
-    const uint64_t doubled = options_.backoff_ms << std::min<uint32_t>(failures_ - 1, 16);
-    const uint64_t wait_ms = std::max(std::min(doubled, kBackoffMsMax), attempt.retry_after_ms);
+    recovering_ = true;
+    recover(lock, attempt);
+    recovering_ = false;
+    changed_.notify_all();
+  }
+
+  void recover(Lock& lock, const Attempt& attempt) {
+    Error last = *attempt.failed;
+    while (!ending_) {
+      if (watch_.stop && watch_.stop()) {
+        stopped_ = true;
+        return end(lock);
+      }
+      if (++failures_ > options_.failures_max) {
+        if (!error_) error_ = go_on_hint(std::move(last));
+        return end(lock);
+      }
+      pause(lock, std::max(backoff_ms(), attempt.retry_after_ms));
+      if (ending_) return;
+      lock.unlock();
+      auto located = locate(web_, file_.address);
+      lock.lock();
+      if (located) return go_on_with(lock, std::move(*located));
+      if (located.error().kind != ErrorKind::kIo) {
+        if (!error_) error_ = std::move(located.error());
+        return end(lock);
+      }
+      last = std::move(located.error());
+    }
+  }
+
+  uint64_t backoff_ms() const {
+    return std::min(options_.backoff_ms << std::min<uint32_t>(failures_ - 1, 16), kBackoffMsMax);
+  }
+
+  void pause(Lock& lock, uint64_t wait_ms) {
     const auto until = Clock::now() + std::chrono::milliseconds(wait_ms);
     while (!ending_ && Clock::now() < until) paced_.wait_until(lock, until);
-    if (ending_ || locating_ || generation != generation_) return;  // another one has done it
-    locating_ = true;
-    lock.unlock();
-    auto located = locate(web_, file_.address);
-    lock.lock();
-    locating_ = false;
-    if (!located) {
-      if (located.error().kind == ErrorKind::kIo) {
-        ++failures_;
-        return;
-      }
-      if (!error_) error_ = std::move(located.error());
-      return end(lock);
-    }
-    const JournalHead now{located->bytes, located->etag,
-                          located->sha256.empty() ? file_.sha256 : located->sha256};
+  }
+
+  void go_on_with(Lock& lock, Located located) {
+    const JournalHead now{located.bytes, located.etag,
+                          located.sha256.empty() ? file_.sha256 : located.sha256};
     if (!is_same_file(part_.head(), now)) {
       if (!error_) error_ = changed(file_.name);
       return end(lock);
     }
     ++generation_;
     // The number of connections was chosen for the first answer.
-    located->has_ranges = located_.has_ranges;
-    located_ = std::move(*located);
+    located.has_ranges = located_.has_ranges;
+    located_ = std::move(located);
   }
 
   const WebClient& web_;
@@ -357,7 +381,7 @@ class Download {
   std::map<uint64_t, uint64_t> taken_;  // spans that are being fetched: first -> end
   std::atomic<bool> ending_ = false;
   bool stopped_ = false;
-  bool locating_ = false;
+  bool recovering_ = false;
   uint64_t generation_ = 0;
   uint32_t failures_ = 0;
   size_t working_ = 0;

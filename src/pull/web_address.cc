@@ -49,6 +49,7 @@ Result<WebAddress> parse(const std::string& base, std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   if (address.host.empty() || address.host.find('%') != std::string::npos)
     return not_an_address(text, "its host is no name");
+  ::curl_url_set(url.get(), CURLUPART_HOST, address.host.c_str(), 0);
   uint32_t port = 0;
   for (char digit : part_of(url.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT))
     port = port * 10 + static_cast<uint32_t>(digit - '0');

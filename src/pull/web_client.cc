@@ -108,7 +108,7 @@ Result<std::string> WebClient::get_text(const WebAddress& address, size_t bytes_
 Error error_of_status(int status, const WebAddress& address) {
   const std::string place = origin_text(address) + address.path;
   if (status == 401 || status == 403) {
-    return Error::invalid("{}: refused ({})", place, status)
+    return Error::not_found("{}: refused ({})", place, status)
         .with_hint(
             "a model that is not public needs a token: --token-file FILE, or "
             "KVASIR_HUB_TOKEN");

@@ -60,7 +60,7 @@ class WebClient {
   WebRules rules_;
 };
 
-// What an answer that is neither 2xx nor a redirect means for a person.
+// What an answer that is neither 2xx nor a redirect means: kIo where asking again may help.
 Error error_of_status(int status, const WebAddress& address);
 
 }  // namespace kvasir::pull

@@ -394,8 +394,7 @@ TEST(Dispatcher, HedgesKeepToTheirBudget) {
     const auto each_pair = [](const ToyTicket& ticket, auto use) {
       size_t pair = 0;
       for (size_t row = 0; row < ticket.compute.n_rows(); ++row) {
-        const uint32_t row_is =
-            load_le<uint32_t>(ticket.compute.rows.data() + row * kToyEmbd * sizeof(float));
+        const auto row_is = load_le<uint32_t>(ticket.row(row));
         for (size_t j = 0; j < ticket.compute.counts[row]; ++j)
           use(std::pair(row_is, ticket.compute.experts[pair++]));
       }

@@ -103,42 +103,47 @@ function readEvent(path, data) {
   return [choice?.delta?.content ?? choice?.text ?? "", choice?.finish_reason ?? null];
 }
 
-// "text|reason" of the whole stream; null if the server has no room; breaks off as `breakOff` says.
-async function stream({path, body}, breakOff = null) {
-  const abort = new AbortController();
-  const limit = setTimeout(() => abort.abort(new Error("lost")), answerMs);
-  const early = breakOff?.afterMs === undefined ? null : setTimeout(() => abort.abort(new Error("broken off")), breakOff.afterMs);
-  try {
-    const response = await fetch(url + path, {
-      method: "POST", headers, body: JSON.stringify({...body, stream: true}), signal: abort.signal,
-    });
-    if (response.status === 429) {
-      await response.text();
-      return null;
-    }
-    if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
-    const decoder = new TextDecoder("utf-8", {fatal: true});
-    let unread = "", answer = "", reason = null, last = "", chunks = 0;
-    for await (const bytes of response.body) {
-      unread += decoder.decode(bytes, {stream: true});
-      for (let end; (end = unread.indexOf("\n\n")) >= 0; unread = unread.slice(end + 2)) {
-        for (const line of unread.slice(0, end).split("\n")) {
-          if (!line.startsWith("data: ")) continue;
-          last = line.slice(6);
-          const [text, why] = readEvent(path, last);
-          answer += text;
-          reason = why ?? reason;
-          if (++chunks === breakOff?.afterChunks) abort.abort(new Error("broken off"));
-        }
+// "text|reason" of the whole stream; null if the server has no room.
+async function read({path, body}, abort, chunksMax) {
+  const response = await fetch(url + path, {
+    method: "POST", headers, body: JSON.stringify({...body, stream: true}), signal: abort.signal,
+  });
+  if (response.status === 429) {
+    await response.text();
+    return null;
+  }
+  if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
+  const decoder = new TextDecoder("utf-8", {fatal: true});
+  let unread = "", answer = "", reason = null, last = "", chunks = 0;
+  for await (const bytes of response.body) {
+    unread += decoder.decode(bytes, {stream: true});
+    for (let end; (end = unread.indexOf("\n\n")) >= 0; unread = unread.slice(end + 2)) {
+      for (const line of unread.slice(0, end).split("\n")) {
+        if (!line.startsWith("data: ")) continue;
+        last = line.slice(6);
+        const [text, why] = readEvent(path, last);
+        answer += text;
+        reason = why ?? reason;
+        if (++chunks === chunksMax) abort.abort(new Error("broken off"));
       }
     }
-    const isWhole = path === "/v1/messages" ? last === '{"type":"message_stop"}' : last === "[DONE]";
-    if (!isWhole || unread !== "") throw new Error(`the stream ended early, after ${JSON.stringify(answer)}`);
-    return `${answer}|${reason}`;
+  }
+  const isWhole = path === "/v1/messages" ? last === '{"type":"message_stop"}' : last === "[DONE]";
+  if (!isWhole || unread !== "") throw new Error(`the stream ended early, after ${JSON.stringify(answer)}`);
+  return `${answer}|${reason}`;
+}
+
+// As read(), but breaks off as `breakOff` says. Node's fetch does not always end a read when it is aborted.
+async function stream(request, breakOff = {}) {
+  const abort = new AbortController();
+  const aborted = new Promise((_, reject) => (abort.signal.onabort = () => reject(abort.signal.reason)));
+  const timers = [setTimeout(() => abort.abort(new Error("lost")), answerMs)];
+  if (breakOff.afterMs !== undefined)
+    timers.push(setTimeout(() => abort.abort(new Error("broken off")), breakOff.afterMs));
+  try {
+    return await Promise.race([read(request, abort, breakOff.afterChunks), aborted]);
   } finally {
-    clearTimeout(limit);
-    clearTimeout(early);
-    abort.signal.throwIfAborted();
+    timers.forEach(clearTimeout);
   }
 }
 
@@ -152,7 +157,7 @@ async function client(number, requests, alone, until) {
     const which = Math.floor(next() * requests.length);
     const kind = next();
     const when = next();
-    let breakOff = null;
+    let breakOff = {};
     if (kind < abortShare / 2) breakOff = {afterMs: Math.floor(when * 200)};
     else if (kind < abortShare) breakOff = {afterChunks: 1 + Math.floor(when * 20)};
     try {

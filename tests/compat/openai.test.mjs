@@ -314,13 +314,12 @@ test("a key's rate is a RateLimitError, and the client's retry gets through", as
   assert.equal(patient.usage.completion_tokens, 1);
 });
 
-test("a full queue is a RateLimitError, and the client's retry gets through", async () => {
+test("a full queue is a RateLimitError", async () => {
   // This server runs two at a time, and two wait.
   const logit_bias = await neverEnd();
   const busy = keyed(keys.infer);
-  const long = {...chat, logit_bias, max_completion_tokens: 400};
-  const abort = new AbortController();
-  const first = Array.from({length: 8}, () => busy.chat.completions.create(long, {signal: abort.signal}).catch((error) => error));
+  const long = {...chat, logit_bias, max_completion_tokens: 80};
+  const first = Array.from({length: 8}, () => busy.chat.completions.create(long).catch((error) => error));
   const refused = (await Promise.all(first)).filter((answer) => answer instanceof Error);
   assert.ok(refused.length >= 1 && refused.length <= 4, `${refused.length} of 8 were refused`);
   for (const error of refused) {
@@ -477,8 +476,7 @@ test("responses: an answer is whole, and says its settings again", async () => {
 });
 
 test("responses: events come in order and are numbered", async () => {
-  const logit_bias = undefined;
-  const request = {model, input: "Tell me of a fox.", temperature: 0, max_output_tokens: 30, logit_bias};
+  const request = {model, input: "Tell me of a fox.", temperature: 0, max_output_tokens: 30};
   const whole = await client.responses.create(request);
   const events = await collect(await client.responses.create({...request, stream: true}));
   assert.deepEqual(events.map((event) => event.sequence_number), events.map((_, i) => i));

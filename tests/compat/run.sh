@@ -11,7 +11,9 @@ mkdir -p "$1"
 folder=$(realpath "$1")
 KVASIR_EXECUTABLE=$(realpath "$2")
 KVASIR_COMPAT_MODEL=$(realpath ../../models/kvasir-tales-q4_k_m.gguf)
-export KVASIR_EXECUTABLE KVASIR_COMPAT_MODEL
+# Twice what the model was trained on: a prompt with tools, and room for their calls.
+KVASIR_COMPAT_CONTEXT=1024
+export KVASIR_EXECUTABLE KVASIR_COMPAT_MODEL KVASIR_COMPAT_CONTEXT
 unset KVASIR_API_KEY KVASIR_MODEL
 node_min=20
 node_version=20.20.2  # fetched where Node.js is older
@@ -52,11 +54,13 @@ cp ./*.mjs "$folder/"
 servers=()
 trap 'kill "${servers[@]}" 2>/dev/null || true' EXIT
 
+# One thread each: on a busy machine several wait for one another.
 start() {  # start NAME WORDS...: a server; sets url when it is ready
   local log=$folder/$1.log until=$((SECONDS + ready_seconds))
   shift
-  "$KVASIR_EXECUTABLE" serve "$KVASIR_COMPAT_MODEL" --listen 127.0.0.1:0 --log-format json "$@" \
-    >/dev/null 2>"$log" &
+  : >"$log"  # of an earlier run
+  "$KVASIR_EXECUTABLE" serve "$KVASIR_COMPAT_MODEL" --listen 127.0.0.1:0 --log-format json \
+    --ctx $KVASIR_COMPAT_CONTEXT --threads 1 "$@" >/dev/null 2>"$log" &
   servers+=($!)
   while
     url=$(sed -n 's|.*"event":"ready","api":"\(http://[^"]*\)/v1".*|\1|p' "$log")
@@ -99,7 +103,7 @@ is_ready "$KVASIR_KEYED_URL" "$KVASIR_KEY_INFER"
 
 # One file at a time: some look at what the server does besides.
 failed=0
-(cd "$folder" && "$node" --test --test-concurrency=1 --test-timeout=60000 \
+(cd "$folder" && "$node" --test --test-concurrency=1 --test-timeout=240000 \
   openai.test.mjs anthropic.test.mjs ai_sdk.test.mjs wishes.test.mjs) || failed=1
 # A short turn of the load script, so that it works when it is needed.
 "$node" "$folder/load.mjs" "$KVASIR_URL" --clients 16 --seconds 3 --seed 1 || failed=1

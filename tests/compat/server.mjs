@@ -10,7 +10,7 @@ export const keys = {
   slow: process.env.KVASIR_KEY_SLOW, // 60 requests a minute
 };
 export const model = "kvasir-tales-q4_k_m";
-export const context = 512; // of the bundled model
+export const context = Number(process.env.KVASIR_COMPAT_CONTEXT);
 export const deadlineMs = 20_000; // of any wait
 
 export const get = (path, options = {}) => fetch(baseUrl + path, options);
