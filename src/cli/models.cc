@@ -79,7 +79,9 @@ Result<int> rm(const RmOptions& options) {
   }
   const pull::CachedModel& model = models.front();
   uint64_t freed = model.disk_bytes;
-  if (!options.dry_run) KVASIR_TRY(freed, cache.remove(model));
+  if (!options.dry_run) {
+    KVASIR_TRY(freed, cache.remove(model));
+  }
   KVASIR_TRY_VOID(Output::standard().write(
       fmt::format("{}: {} {}\n", on_one_line(model.record.reference),
                   options.dry_run ? "would free" : "freed", bytes_text(freed))));

@@ -161,18 +161,13 @@ Result<int> print(const Shown& shown, bool json) {
 
 Result<int> show(const ShowOptions& options) {
   auto path = pull::resolve_model(options.reference);
-  KVASIR_TRY(const pull::ModelReference reference, [&]() -> Result<pull::ModelReference> {
-    // A file of any name is a path, whatever it looks like.
-    if (path && *path == options.reference)
-      return pull::ModelReference{pull::ModelReference::Kind::kPath, *path, "", {}};
-    return pull::parse_model_reference(options.reference);
-  }());
   if (path) {
     KVASIR_TRY(const Shown shown, show_here(options.reference, *path));
     return print(shown, options.json);
   }
   if (options.web.offline || path.error().kind != ErrorKind::kNotFound)
     return std::move(path.error());
+  KVASIR_TRY(const pull::ModelReference reference, pull::parse_model_reference(options.reference));
   const InterruptScope interrupts;
   KVASIR_TRY(const Web web, open_web(options.web, reference, InterruptScope::requested));
   auto shown = show_elsewhere(web, reference);

@@ -37,8 +37,9 @@ Result<Web> open_web(const WebFlags& flags, const pull::ModelReference& referenc
     if (!token) return std::move(token.error()).in(*flags.token_file);
     rules.token = *token;
     rules.token_origin = web.hub;
-    if (reference.kind == pull::ModelReference::Kind::kUrl)
+    if (reference.kind == pull::ModelReference::Kind::kUrl) {
       KVASIR_TRY(rules.token_origin, pull::parse_web_address(reference.url));
+    }
   } else if (const std::string text = variable("KVASIR_HUB_TOKEN"); !text.empty()) {
     auto token = pull::parse_token(text);
     if (!token) return std::move(token.error()).in("KVASIR_HUB_TOKEN");
