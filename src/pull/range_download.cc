@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/sha256.h"
@@ -94,9 +95,8 @@ class Download {
   // Until nothing is missing: false if it was stopped.
   Result<bool> run() {
     const size_t workers = located_.has_ranges ? std::max<uint32_t>(options_.connections, 1) : 1;
-    working_ = workers;
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < workers; ++i) threads.emplace_back([this] { work(); });
+    if (!start(workers, threads)) return Error::io("{}: no thread can be started", file_.name);
     {
       std::unique_lock lock(mutex_);
       while (working_ > 0) {
@@ -118,6 +118,18 @@ class Download {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+
+  // Fewer where the system has no more; false if it has none.
+  bool start(size_t workers, std::vector<std::thread>& threads) {
+    const Lock lock(mutex_);
+    try {
+      for (size_t i = 0; i < workers; ++i) threads.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // Those that began are enough.
+    }
+    working_ = threads.size();
+    return working_ > 0;
+  }
 
   void end(Lock&) {
     ending_ = true;
