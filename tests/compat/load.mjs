@@ -102,7 +102,14 @@ function makeRequests(model) {
       {path: "/v1/completions", body: {model, prompt, max_tokens: 24 + 8 * i, seed, ...sampling}},
       {
         path: "/v1/chat/completions",
-        body: {model, messages, max_tokens: 16 + 4 * i, seed, ...sampling, stop: ["\n\n"]},
+        body: {
+          model,
+          messages,
+          max_tokens: 16 + 4 * i,
+          seed,
+          ...sampling,
+          stop: i % 2 ? ["."] : ["\n\n", " the"],
+        },
       },
       {path: "/v1/messages", body: {model, messages, max_tokens: 20, temperature: 0, top_p: 0.95}},
     );

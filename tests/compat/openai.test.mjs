@@ -100,6 +100,23 @@ test("the client's stream helper puts together the same answer", async () => {
   assert.deepEqual((await stream.totalUsage()).completion_tokens, whole.usage.completion_tokens);
 });
 
+test("what was read before is not read again, and the answer is the same", async () => {
+  const content = `${Math.random()} ${"There was a king who had a fox. ".repeat(20)}`;
+  const request = {...chat, messages: [{role: "user", content}]};
+  const first = await client.chat.completions.create(request);
+  const again = await client.chat.completions.create(request);
+  assert.equal(first.usage.prompt_tokens_details.cached_tokens, 0);
+  assert.ok(again.usage.prompt_tokens_details.cached_tokens > first.usage.prompt_tokens / 2);
+  assert.equal(again.choices[0].message.content, first.choices[0].message.content);
+  const longer = [
+    ...request.messages,
+    first.choices[0].message,
+    {role: "user", content: "And then?"},
+  ];
+  const next = await client.chat.completions.create({...request, messages: longer});
+  assert.ok(next.usage.prompt_tokens_details.cached_tokens > first.usage.prompt_tokens / 2);
+});
+
 test("content may come in parts, and developer is system", async () => {
   const parts = [
     {

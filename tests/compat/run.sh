@@ -41,6 +41,7 @@ if [ "$(node -p 'process.versions.node.split(".")[0]')" -lt "$node_min" ]; then
     mkdir -p "$folder/node"
     # Its script fetches the package of this processor.
     fetch "$folder/node" install --no-save --prefix . "node@$node_version"
+    [ -x "$node" ] || skip "node is too old, and $node_version could not be fetched"
   fi
 fi
 
