@@ -8,13 +8,22 @@ import {z} from "zod";
 
 import {baseUrl, collect, keyedUrl, keys, metrics, model, waitIdle} from "./server.mjs";
 
-const provider = (options = {}) => createOpenAICompatible({
-  name: "kvasir", baseURL: `${baseUrl}/v1`, includeUsage: true, supportsStructuredOutputs: true, ...options,
-});
+const provider = (options = {}) =>
+  createOpenAICompatible({
+    name: "kvasir",
+    baseURL: `${baseUrl}/v1`,
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+    ...options,
+  });
 const chatModel = provider()(model);
 const request = {
-  model: chatModel, system: "You tell tales.", prompt: "Tell me of a fox and a king.", temperature: 0,
-  maxOutputTokens: 40, maxRetries: 0,
+  model: chatModel,
+  system: "You tell tales.",
+  prompt: "Tell me of a fox and a king.",
+  temperature: 0,
+  maxOutputTokens: 40,
+  maxRetries: 0,
 };
 
 test("generateText gives text, usage and a reason", async () => {
@@ -23,7 +32,10 @@ test("generateText gives text, usage and a reason", async () => {
   assert.equal(answer.response.modelId, model);
   assert.equal(answer.usage.totalTokens, answer.usage.inputTokens + answer.usage.outputTokens);
   assert.equal(answer.finishReason, answer.usage.outputTokens === 40 ? "length" : "stop");
-  assert.equal((await generateText({...request, temperature: 1, seed: 4})).text, (await generateText({...request, temperature: 1, seed: 4})).text);
+  assert.equal(
+    (await generateText({...request, temperature: 1, seed: 4})).text,
+    (await generateText({...request, temperature: 1, seed: 4})).text,
+  );
 });
 
 test("streamText gives the same text", async () => {
@@ -36,7 +48,13 @@ test("streamText gives the same text", async () => {
 
 test("the provider's completion model continues a text", async () => {
   const completion = provider().completionModel(model);
-  const answer = await generateText({model: completion, prompt: "Once upon a time", temperature: 0, maxOutputTokens: 20, maxRetries: 0});
+  const answer = await generateText({
+    model: completion,
+    prompt: "Once upon a time",
+    temperature: 0,
+    maxOutputTokens: 20,
+    maxRetries: 0,
+  });
   assert.ok(answer.text.length > 0);
 });
 
@@ -48,10 +66,19 @@ test("stopSequences end an answer", async () => {
   assert.equal(stopped.finishReason, "stop");
 });
 
-const Fox = z.object({clever: z.boolean(), place: z.enum(["forest", "castle"]), tails: z.array(z.enum(["long", "short"])).max(2)});
+const Fox = z.object({
+  clever: z.boolean(),
+  place: z.enum(["forest", "castle"]),
+  tails: z.array(z.enum(["long", "short"])).max(2),
+});
 
 test("generateObject gives an object of the schema", async () => {
-  const answer = await generateObject({...request, temperature: 1, maxOutputTokens: 300, schema: Fox});
+  const answer = await generateObject({
+    ...request,
+    temperature: 1,
+    maxOutputTokens: 300,
+    schema: Fox,
+  });
   Fox.parse(answer.object);
   const stream = streamObject({...request, temperature: 1, maxOutputTokens: 300, schema: Fox});
   const partial = await collect(stream.partialObjectStream);
@@ -60,15 +87,33 @@ test("generateObject gives an object of the schema", async () => {
 });
 
 test("generateText calls a tool that has to be called", async () => {
-  const tools = {fox: tool({description: "Asks a fox", inputSchema: Fox, execute: ({place}) => `It is in the ${place}.`})};
+  const tools = {
+    fox: tool({
+      description: "Asks a fox",
+      inputSchema: Fox,
+      execute: ({place}) => `It is in the ${place}.`,
+    }),
+  };
   for (const toolChoice of ["required", {type: "tool", toolName: "fox"}]) {
-    const answer = await generateText({...request, temperature: 1, maxOutputTokens: 300, tools, toolChoice});
+    const answer = await generateText({
+      ...request,
+      temperature: 1,
+      maxOutputTokens: 300,
+      tools,
+      toolChoice,
+    });
     assert.equal(answer.finishReason, "tool-calls");
     assert.ok(answer.toolCalls.length >= 1);
     answer.toolCalls.forEach((call) => Fox.parse(call.input));
     assert.equal(answer.toolResults.length, answer.toolCalls.length);
     assert.match(answer.toolResults[0].output, /^It is in the/);
-    const stream = streamText({...request, temperature: 1, maxOutputTokens: 300, tools, toolChoice});
+    const stream = streamText({
+      ...request,
+      temperature: 1,
+      maxOutputTokens: 300,
+      tools,
+      toolChoice,
+    });
     const calls = (await collect(stream.fullStream)).filter((part) => part.type === "tool-call");
     assert.ok(calls.length >= 1);
     calls.forEach((call) => Fox.parse(call.input));
@@ -91,12 +136,18 @@ test("errors keep their text, status and whether to try again", async () => {
 
 test("abortSignal frees the slot", async () => {
   await waitIdle();
-  const cancelled = async () => (await metrics()).get('kvasir_sequences_finished_total{reason="cancelled"}');
+  const cancelled = async () =>
+    (await metrics()).get('kvasir_sequences_finished_total{reason="cancelled"}');
   const before = await cancelled();
   const asked = Array.from({length: 8}, async (_, i) => {
     const abort = new AbortController();
     const stream = streamText({
-      ...request, prompt: `Tell me of ${i + 2} kings.`, temperature: 1, maxOutputTokens: 440, abortSignal: abort.signal, onError() {},
+      ...request,
+      prompt: `Tell me of ${i + 2} kings.`,
+      temperature: 1,
+      maxOutputTokens: 440,
+      abortSignal: abort.signal,
+      onError() {},
     });
     let aborted = false;
     for await (const part of stream.fullStream) {

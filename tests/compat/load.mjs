@@ -24,7 +24,9 @@ const number = (name) => {
   process.exit(2);
 };
 if (positionals.length !== 1) {
-  console.error("usage: node load.mjs URL [--clients N] [--seconds N] [--seed N] [--key KEY] [--abort-percent N] [--rss-growth-percent N]");
+  console.error(
+    "usage: node load.mjs URL [--clients N] [--seconds N] [--seed N] [--key KEY] [--abort-percent N] [--rss-growth-percent N]",
+  );
   process.exit(2);
 }
 const url = positionals[0].replace(/\/+$/, "");
@@ -38,7 +40,10 @@ const idleMs = 20_000;
 const retryMsMax = 2_000;
 const examples = 5; // of what went wrong
 
-const headers = {"Content-Type": "application/json", ...(flags.key && {Authorization: `Bearer ${flags.key}`})};
+const headers = {
+  "Content-Type": "application/json",
+  ...(flags.key && {Authorization: `Bearer ${flags.key}`}),
+};
 
 // xorshift: the same seed gives the same requests to the same clients.
 function random(seed) {
@@ -67,17 +72,26 @@ async function metric(name) {
   if (!response.ok) throw new Error(`/metrics: ${response.status} ${text}`);
   let sum = 0;
   for (const line of text.split("\n"))
-    if (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) sum += Number(line.slice(line.lastIndexOf(" ") + 1));
+    if (line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+      sum += Number(line.slice(line.lastIndexOf(" ") + 1));
   return sum;
 }
-const residentMib = async () => Math.round((await metric("process_resident_memory_bytes")) / 2 ** 20);
+const residentMib = async () =>
+  Math.round((await metric("process_resident_memory_bytes")) / 2 ** 20);
 
 // Short and long prompts, beginnings in common, every dialect, greedy and not.
 function makeRequests(model) {
-  const tale = "Once upon a time there lived a king who had three sons, and the youngest was called the simpleton. ";
+  const tale =
+    "Once upon a time there lived a king who had three sons, and the youngest was called the simpleton. ";
   const prompts = [
-    "Once upon a time", "There was a fox", "The queen said to the fisherman's wife that", tale, tale + "One day he went into the forest.",
-    tale + "The eldest was proud. ".repeat(6), "«Wer nie sein Brot mit Tränen aß» ", "1 2 3 4 5",
+    "Once upon a time",
+    "There was a fox",
+    "The queen said to the fisherman's wife that",
+    tale,
+    tale + "One day he went into the forest.",
+    tale + "The eldest was proud. ".repeat(6),
+    "«Wer nie sein Brot mit Tränen aß» ",
+    "1 2 3 4 5",
   ];
   const requests = [];
   prompts.forEach((prompt, i) => {
@@ -86,7 +100,17 @@ function makeRequests(model) {
     const messages = [{role: "user", content: prompt}];
     requests.push(
       {path: "/v1/completions", body: {model, prompt, max_tokens: 24 + 8 * i, seed, ...sampling}},
-      {path: "/v1/chat/completions", body: {model, messages, max_tokens: 16 + 4 * i, seed, ...sampling, stop: ["\n\n"]}},
+      {
+        path: "/v1/chat/completions",
+        body: {
+          model,
+          messages,
+          max_tokens: 16 + 4 * i,
+          seed,
+          ...sampling,
+          stop: i % 2 ? ["."] : ["\n\n", " the"],
+        },
+      },
       {path: "/v1/messages", body: {model, messages, max_tokens: 20, temperature: 0, top_p: 0.95}},
     );
   });
@@ -106,7 +130,10 @@ function readEvent(path, data) {
 // "text|reason" of the whole stream; null if the server has no room.
 async function read({path, body}, abort, chunksMax) {
   const response = await fetch(url + path, {
-    method: "POST", headers, body: JSON.stringify({...body, stream: true}), signal: abort.signal,
+    method: "POST",
+    headers,
+    body: JSON.stringify({...body, stream: true}),
+    signal: abort.signal,
   });
   if (response.status === 429) {
     await response.text();
@@ -114,7 +141,11 @@ async function read({path, body}, abort, chunksMax) {
   }
   if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
   const decoder = new TextDecoder("utf-8", {fatal: true});
-  let unread = "", answer = "", reason = null, last = "", chunks = 0;
+  let unread = "",
+    answer = "",
+    reason = null,
+    last = "",
+    chunks = 0;
   for await (const bytes of response.body) {
     unread += decoder.decode(bytes, {stream: true});
     for (let end; (end = unread.indexOf("\n\n")) >= 0; unread = unread.slice(end + 2)) {
@@ -129,14 +160,17 @@ async function read({path, body}, abort, chunksMax) {
     }
   }
   const isWhole = path === "/v1/messages" ? last === '{"type":"message_stop"}' : last === "[DONE]";
-  if (!isWhole || unread !== "") throw new Error(`the stream ended early, after ${JSON.stringify(answer)}`);
+  if (!isWhole || unread !== "")
+    throw new Error(`the stream ended early, after ${JSON.stringify(answer)}`);
   return `${answer}|${reason}`;
 }
 
 // As read(), but breaks off as `breakOff` says. Node's fetch does not always end a read when it is aborted.
 async function stream(request, breakOff = {}) {
   const abort = new AbortController();
-  const aborted = new Promise((_, reject) => (abort.signal.onabort = () => reject(abort.signal.reason)));
+  const aborted = new Promise(
+    (_, reject) => (abort.signal.onabort = () => reject(abort.signal.reason)),
+  );
   const timers = [setTimeout(() => abort.abort(new Error("lost")), answerMs)];
   if (breakOff.afterMs !== undefined)
     timers.push(setTimeout(() => abort.abort(new Error("broken off")), breakOff.afterMs));
@@ -169,7 +203,9 @@ async function client(number, requests, alone, until) {
         ++counts.finished;
         if (answer !== alone[which]) {
           ++counts.different;
-          complain(`${JSON.stringify(requests[which])}\n  alone:    ${JSON.stringify(alone[which])}\n  together: ${JSON.stringify(answer)}`);
+          complain(
+            `${JSON.stringify(requests[which])}\n  alone:    ${JSON.stringify(alone[which])}\n  together: ${JSON.stringify(answer)}`,
+          );
         }
       }
     } catch (error) {
@@ -192,7 +228,9 @@ for (const request of requests) alone.push(await stream(request));
 const began = Date.now();
 const until = began + seconds * 1000;
 const mib = {start: await residentMib()};
-const middle = new Promise((resolve) => setTimeout(resolve, (seconds * 1000) / 2)).then(residentMib);
+const middle = new Promise((resolve) => setTimeout(resolve, (seconds * 1000) / 2)).then(
+  residentMib,
+);
 const tokensBefore = await metric("kvasir_generated_tokens_total");
 await Promise.all(Array.from({length: clients}, (_, i) => client(i, requests, alone, until)));
 const took = (Date.now() - began) / 1000;
@@ -204,17 +242,30 @@ try {
   do underWay = await metric("kvasir_sequences");
   while (underWay !== 0 && Date.now() < patience);
   mib.end = await residentMib();
-  counts.tokens_per_second = Math.round(((await metric("kvasir_generated_tokens_total")) - tokensBefore) / took);
+  counts.tokens_per_second = Math.round(
+    ((await metric("kvasir_generated_tokens_total")) - tokensBefore) / took,
+  );
 } catch (error) {
   complain(error.message);
 }
 
 const growth = 100 * (mib.end / mib.middle - 1);
 console.log(`load: ${clients} clients, ${took.toFixed(1)} s, seed ${flags.seed}`);
-console.log(`load: ${Object.entries(counts).map(([name, count]) => `${name} ${count}`).join(", ")}, slots still taken ${underWay}`);
-console.log(`load: resident ${mib.start} MiB at the start, ${mib.middle} in the middle, ${mib.end} at the end`);
+console.log(
+  `load: ${Object.entries(counts)
+    .map(([name, count]) => `${name} ${count}`)
+    .join(", ")}, slots still taken ${underWay}`,
+);
+console.log(
+  `load: resident ${mib.start} MiB at the start, ${mib.middle} in the middle, ${mib.end} at the end`,
+);
 wrong.forEach((text) => console.log(`load: ${text}`));
-const grown = flags["rss-growth-percent"] !== undefined && !(growth <= number("rss-growth-percent"));
+const grown =
+  flags["rss-growth-percent"] !== undefined && !(growth <= number("rss-growth-percent"));
 if (grown) console.log(`load: memory grew by ${growth.toFixed(1)} %`);
-const ok = counts.finished > 0 && counts.failed + counts.lost + counts.different === 0 && underWay === 0 && !grown;
+const ok =
+  counts.finished > 0 &&
+  counts.failed + counts.lost + counts.different === 0 &&
+  underWay === 0 &&
+  !grown;
 process.exit(ok ? 0 : 1);

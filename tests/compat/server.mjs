@@ -1,6 +1,9 @@
 // The server under test as plain HTTP shows it: what the clients of other files cannot tell.
 // Addresses come from run.sh.
 import assert from "node:assert/strict";
+import {spawn} from "node:child_process";
+import {once} from "node:events";
+import net from "node:net";
 
 export const baseUrl = process.env.KVASIR_URL; // without /v1; open to everybody
 export const keyedUrl = process.env.KVASIR_KEYED_URL; // the same with keys, and strict
@@ -11,7 +14,7 @@ export const keys = {
 };
 export const model = "kvasir-tales-q4_k_m";
 export const context = Number(process.env.KVASIR_COMPAT_CONTEXT);
-export const deadlineMs = 20_000; // of any wait
+export const deadlineMs = 60_000; // of any wait
 
 export const get = (path, options = {}) => fetch(baseUrl + path, options);
 export const post = (path, body, options = {}) =>
@@ -38,7 +41,8 @@ export async function* readEvents(response) {
     for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
       const event = {};
       for (const line of text.slice(0, end).split("\n")) {
-        const [, name, value] = /^([a-z]*): ?(.*)$/.exec(line) ?? assert.fail(`not a line of an event: ${line}`);
+        const [, name, value] =
+          /^([a-z]*): ?(.*)$/.exec(line) ?? assert.fail(`not a line of an event: ${line}`);
         event[name || "comment"] = value;
       }
       yield event;
@@ -94,7 +98,57 @@ export async function waitFor(what, condition) {
 
 export async function underWay() {
   const all = await metrics();
-  return ["waiting", "prefill", "decode"].reduce((sum, state) => sum + all.get(`kvasir_sequences{state="${state}"}`), 0);
+  return ["waiting", "prefill", "decode"].reduce(
+    (sum, state) => sum + all.get(`kvasir_sequences{state="${state}"}`),
+    0,
+  );
 }
 
 export const waitIdle = () => waitFor("free slots", async () => (await underWay()) === 0);
+
+async function freePort() {
+  const server = net.createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const {port} = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+// A server of a test's own, from its first moment: {url, stop()}; stop() asks it to end and gives its exit code.
+export async function startServer(...words) {
+  const port = await freePort();
+  const server = spawn(
+    process.env.KVASIR_EXECUTABLE,
+    [
+      "serve",
+      process.env.KVASIR_COMPAT_MODEL,
+      "--listen",
+      `127.0.0.1:${port}`,
+      "--ctx",
+      String(context),
+      "--threads",
+      "1",
+      "--no-swarm",
+      "--log-format",
+      "none",
+      ...words,
+    ],
+    {stdio: "ignore"},
+  );
+  const ended = once(server, "exit");
+  process.on("exit", () => server.kill("SIGKILL")); // should a test fail before it stops it
+  const url = `http://127.0.0.1:${port}`;
+  const stop = async () => {
+    server.kill("SIGTERM");
+    return (await ended)[0];
+  };
+  // Null while nobody listens there.
+  const ask = async (path) => {
+    assert.equal(server.exitCode, null, "the server ended");
+    const response = await fetch(url + path).catch(() => null);
+    return response && {status: response.status, body: await response.json()};
+  };
+  const waitReady = () => waitFor("a server", async () => (await ask("/readyz"))?.status === 200);
+  return {url, ask, stop, waitReady};
+}
