@@ -78,6 +78,14 @@ std::string variable_name(const Verb& verb, const Flag& flag) {
   return variable_prefix(verb) + in_variable_words(flag.key);
 }
 
+std::string shared_variable(const Flag& flag) {
+  const std::string text = default_text(flag);
+  if (!text.starts_with("$KVASIR_")) return "";
+  size_t end = 1;
+  while (end < text.size() && (is_upper(text[end]) || text[end] == '_')) ++end;
+  return text.substr(1, end - 1);
+}
+
 Shape shape_of(const Flag& flag) {
   if (flag.type.empty()) return Shape::kSwitch;
   if (flag.type == "N") return Shape::kWhole;

@@ -64,24 +64,37 @@ Error unknown_variable(const Verb& verb, const std::string& name) {
       .with_hint(fmt::format("kvasir config show {} --json lists all variables", verb.name));
 }
 
+Result<Setting> from_variable(const Verb& verb, const Flag& flag, const std::string& name,
+                              const std::string& text, const ValueCheck& check) {
+  auto values = variable_values(flag, text);
+  if (!values) return std::move(values.error()).in(name);
+  Setting setting{&flag, std::move(*values), {Origin::Kind::kVariable, name}};
+  if (setting.values.empty() || is_off(setting)) return setting;
+  if (Result<void> checked = check(verb, flag, setting.values); !checked)
+    return std::move(checked.error()).in(name);
+  return setting;
+}
+
 Result<std::vector<Setting>> from_variables(const Verb& verb, const Sources& sources,
                                             const ValueCheck& check) {
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, text] : sources.variables)
+    if (!text.empty()) variables.emplace(name, text);  // empty is as good as unset
   std::vector<Setting> settings;
-  for (const auto& [name, text] : sources.variables) {
-    if (!name.starts_with(variable_prefix(verb)) || text.empty()) continue;
-    const auto flag = std::find_if(verb.flags.begin(), verb.flags.end(), [&](const Flag& known) {
-      return known.is_setting && !known.key.empty() && variable_name(verb, known) == name;
-    });
-    if (flag == verb.flags.end()) return unknown_variable(verb, name);
-    auto values = variable_values(*flag, text);
-    if (!values) return std::move(values.error()).in(name);
-    Setting setting{&*flag, std::move(*values), {Origin::Kind::kVariable, name}};
-    if (!setting.values.empty() && !is_off(setting)) {
-      if (Result<void> checked = check(verb, *flag, setting.values); !checked)
-        return std::move(checked.error()).in(name);
+  for (const Flag& flag : verb.flags) {
+    if (!flag.is_setting || flag.key.empty()) continue;
+    for (const std::string& name : {variable_name(verb, flag), shared_variable(flag)}) {
+      const auto found = variables.find(name);
+      if (found == variables.end()) continue;
+      KVASIR_TRY(Setting setting, from_variable(verb, flag, name, found->second, check));
+      settings.push_back(std::move(setting));
+      variables.erase(found);
+      break;
     }
-    settings.push_back(std::move(setting));
+    variables.erase(variable_name(verb, flag));
   }
+  for (const auto& [name, text] : variables)
+    if (name.starts_with(variable_prefix(verb))) return unknown_variable(verb, name);
   return settings;
 }
 
