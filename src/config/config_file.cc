@@ -1,11 +1,23 @@
 #include "config/config_file.h"
 
-#define TOML_EXCEPTIONS 0
+// The library (3.3.0) meets some malformed texts, such as "[.a]", with a failed assertion. Here
+// that is an error like others.
+namespace kvasir::config {
+namespace {
+struct NotToml {};
+[[noreturn]] void throw_not_toml() {
+  throw NotToml();
+}
+}  // namespace
+}  // namespace kvasir::config
+#define TOML_ASSERT(condition) ((condition) ? void() : ::kvasir::config::throw_not_toml())
+#define TOML_EXCEPTIONS 1
 #define TOML_HEADER_ONLY 1
 #define TOML_ENABLE_WINDOWS_COMPAT 0
 #include <toml++/toml.h>
 
-#include <map>
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace kvasir::config {
@@ -112,6 +124,56 @@ Result<void> check_value(const Program& program, const FileValue& value, const V
   return {};
 }
 
+// Dotted keys nest tables, and each level is one more call when they are destroyed. They stand on
+// one line; a text of so many dots on one line is no loss.
+constexpr ptrdiff_t kDotsMax = 1000;
+
+Result<void> check_dots(std::string_view text, const std::string& file) {
+  for (uint32_t line = 1; !text.empty(); ++line) {
+    const std::string_view one = text.substr(0, text.find('\n'));
+    if (std::count(one.begin(), one.end(), '.') > kDotsMax)
+      return Error::invalid("{}: more than {} dots on one line", place_text({file, line, 1}),
+                            kDotsMax);
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+  }
+  return {};
+}
+
+bool is_no_toml(std::string_view text) {
+  try {
+    (void)toml::parse(text);
+  } catch (const toml::parse_error&) {
+  } catch (const NotToml&) {
+    return true;
+  }
+  return false;
+}
+
+// Where the assertion fails: the parser reads from left to right, so that texts fail from one
+// length on.
+Place place_of_failure(std::string_view text, const std::string& file) {
+  size_t good = 0, bad = text.size();
+  while (good + 1 < bad) {
+    const size_t middle = good + (bad - good) / 2;
+    (is_no_toml(text.substr(0, middle)) ? bad : good) = middle;
+  }
+  const std::string_view before = text.substr(0, bad - 1);
+  const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  return {file, static_cast<uint32_t>(1 + std::count(before.begin(), before.end(), '\n')),
+          static_cast<uint32_t>(1 + before.size() - line_begin)};
+}
+
+Result<toml::table> parse_toml(std::string_view text, const std::string& file) {
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return Error::invalid("{}: {}", place_text(place_of(error.source(), file)),
+                          error.description());
+  } catch (const NotToml&) {
+    return Error::invalid("{}: this is no TOML", place_text(place_of_failure(text, file)));
+  }
+}
+
 }  // namespace
 
 std::string place_text(const Place& place) {
@@ -121,12 +183,10 @@ std::string place_text(const Place& place) {
 Result<std::vector<FileValue>> parse_config(std::string_view text, const std::string& file) {
   if (text.size() > kConfigBytesMax)
     return Error::limit("{}: longer than {} bytes", file, kConfigBytesMax);
-  const toml::parse_result parsed = toml::parse(text, file);
-  if (!parsed)
-    return Error::invalid("{}: {}", place_text(place_of(parsed.error().source(), file)),
-                          parsed.error().description());
+  KVASIR_TRY_VOID(check_dots(text, file));
+  KVASIR_TRY(const toml::table parsed, parse_toml(text, file));
   std::vector<FileValue> values;
-  for (const auto& [name, node] : parsed.table()) {
+  for (const auto& [name, node] : parsed) {
     const toml::table* table = node.as_table();
     if (table == nullptr) {
       values.push_back(file_value("", std::string(name.str()), node, file));

@@ -66,6 +66,10 @@ TEST(ConfigFile, SaysWhereAndWhatIsWrong) {
       {"ctx = 1", "k.toml:1:7: the key 'ctx' stands in no table"},
       {"[serve]\nctx = 1\nctx = 2", "k.toml:3:"},
       {"[serve\nctx = 1", "k.toml:1:"},
+      // Failed assertions of the library.
+      {"[.a]", "k.toml:1:2: this is no TOML"},
+      {"[serve]\nstop = [}\"a\"]", "k.toml:2:9: this is no TOML"},
+      {"[serve]\nstop = 1979-05-27TA0:00Z", "k.toml:2:19: this is no TOML"},
       {"[serve]\nmodel = \"\xff\"", "k.toml:2:"},
   };
   for (const Case& one : cases) {
