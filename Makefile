@@ -45,12 +45,12 @@ unit-test: test-packages ## build and run the tests of the release build only
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
 .PHONY: worker-arm64
-worker-arm64: ## build the worker for AArch64 as one static file, build-worker-arm64/kvasir-worker, and try it
+worker-arm64: ## build the worker for AArch64 as one static file, build-aarch64/kvasir-worker, and try it
 	@scripts/install-packages.sh worker-arm64
-	@$(call configure,worker-arm64)
-	@cmake --build build-worker-arm64 -j $(JOBS) --target kvasir-worker
-	@qemu-aarch64-static build-worker-arm64/kvasir-worker --help >/dev/null
-	@qemu-aarch64-static build-worker-arm64/kvasir-worker --self-test
+	@$(call configure,aarch64)
+	@cmake --build build-aarch64 -j $(JOBS) --target kvasir-worker
+	@qemu-aarch64-static build-aarch64/kvasir-worker --help >/dev/null
+	@qemu-aarch64-static build-aarch64/kvasir-worker --self-test
 
 .PHONY: bench
 bench: test-packages ## run the micro-benchmarks of the kernels

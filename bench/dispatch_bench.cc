@@ -89,7 +89,7 @@ class Experts {
   if (::read(port_pipe, &port, sizeof port) != sizeof port) std::exit(1);
   ThreadPool pool(1);
   worker::TicketFunction function(**kernels::select_table(), pool, experts.held());
-  const crypto::Identity identity = *crypto::Identity::generate();
+  const crypto::Identity identity = crypto::Identity::generate();
   net::EventLoop loop;
   worker::ClientSetup setup;
   setup.url = *net::parse_url(fmt::format("ws://127.0.0.1:{}/swarm", port));
@@ -134,7 +134,7 @@ void run(const Experts& experts, int port_pipe, size_t n_calls) {
   options.probation_tickets = 0;
   swarm::SharedDispatcher dispatcher(routes, kernels, options);
   swarm::SwarmExpertService service(routes, dispatcher, local, kernels, pool);
-  const crypto::Identity identity = *crypto::Identity::generate();
+  const crypto::Identity identity = crypto::Identity::generate();
   swarm::GateOptions gate;
   gate.build = "dispatch_bench";
   auto listener = swarm::SwarmListener::listen("127.0.0.1", 0, identity, dispatcher, gate);

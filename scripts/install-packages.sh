@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(ca-certificates g++ make cmake ninja-build ccache pkg-config
   libexpected-dev libfmt-dev libpcre2-dev libutf8proc-dev libssl-dev libsodium-dev liburing-dev
-  nlohmann-json3-dev libcli11-dev libboost1.81-dev
+  nlohmann-json3-dev libcli11-dev libboost1.81-dev libcurl4-openssl-dev
   libtomlplusplus-dev)
 # Sanitizer runtimes come with g++; clang is for the fuzzers and the linter.
 # python3-jinja2: what chat templates are compared with.
@@ -23,7 +23,7 @@ worker_arm64=(g++-aarch64-linux-gnu qemu-user-static libsodium-dev:arm64 libssl-
 
 case "${1:-test}" in
   build) wanted=("${build[@]}") ;;
-  test) wanted=("${build[@]}" "${test[@]}") ;;
+  test) wanted=("${build[@]}" "${test[@]}" "${worker_arm64[@]}") ;;
   worker-arm64) wanted=("${build[@]}" "${worker_arm64[@]}") ;;
   *) echo "usage: $0 [build|test|worker-arm64]" >&2; exit 2 ;;
 esac

@@ -18,7 +18,7 @@ for preset in aarch64 wasm; do
   cmake --preset "$preset" >"build-$preset.log" 2>&1 || { cat "build-$preset.log"; exit 1; }
   rm -f "build-$preset.log"
   targets=(kvasir_expert kvasir_wire arithmetic_hash)
-  [ "$preset" = wasm ] || targets+=(kernels_test)
+  [ "$preset" = wasm ] || targets+=(kernels_test kvasir-worker)
   cmake --build "build-$preset" -j "$jobs" --target "${targets[@]}" >"build-$preset/build.log" 2>&1 ||
     { tail -n 60 "build-$preset/build.log"; exit 1; }
   case $preset in
@@ -45,4 +45,12 @@ for cpu in cortex-a76 cortex-a72; do  # with the extension, and without
   fi
   tail -n 1 "build-aarch64/$cpu.log"
 done
+
+# The worker for AArch64: the known answers, then a live swarm beside workers of this machine.
+worker=build-aarch64/kvasir-worker
+qemu-aarch64-static "$worker" --self-test || status=1
+cmake --build build -j "$jobs" --target swarm_matrix_test kvasir-worker >/dev/null
+KVASIR_ARM64_WORKER=$worker build/tests/swarm_matrix_test --gtest_filter='*ProcessorsMix*' \
+  >build-aarch64/swarm.log 2>&1 || { tail -n 40 build-aarch64/swarm.log; status=1; }
+grep -E 'SKIPPED|PASSED' build-aarch64/swarm.log
 exit $status

@@ -39,11 +39,12 @@ run_tests() {  # run_tests FOLDER [ctest arguments...]
 release() { build release build && run_tests build; }
 asan() { build asan-ubsan build-asan-ubsan && run_tests build-asan-ubsan; }
 tsan() {
-  build tsan build-tsan base_test expert_test engine_test && run_tests build-tsan -R '^(base|expert|engine)_test\.'
+  build tsan build-tsan base_test expert_test engine_test net_test swarm_test worker_test swarm_matrix_test &&
+    run_tests build-tsan -R '^(base|expert|engine|net|swarm|worker|swarm_matrix)_test\.'
 }
 portable() { scripts/portable-check.sh; }
 format() { git ls-files '*.cc' '*.h' | xargs -r clang-format-14 --dry-run -Werror; }
-fuzz() { scripts/fuzz.sh "${FUZZ_SECONDS:-20}"; }
+fuzz() { scripts/fuzz.sh "${FUZZ_SECONDS:-8}"; }
 
 # g++ 12's fake stack, which finds uses after return, does not align frames for 64-byte vectors.
 export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1

@@ -89,7 +89,7 @@ TEST_F(CliChaos, GarbageIsDropped) {
 
 // Ctrl-C while workers run: the program ends by itself, and nothing is left (TearDown).
 TEST_F(CliChaos, CtrlCEndsEverything) {
-  Process process(command(words({"--workers", "2", "--tokens", "400", "--pace", "5"})),
+  Process process(command(words({"--workers", "2", "--tokens", "60", "--pace", "1"})),
                   with_model(options_));
   ASSERT_TRUE(process.wait_for([&] { return process.err().find("takes") != std::string::npos; }))
       << process.err();
@@ -100,7 +100,7 @@ TEST_F(CliChaos, CtrlCEndsEverything) {
 // Children end with their parent even if that has no time to end them.
 TEST_F(CliChaos, KilledItLeavesNoProcess) {
   {
-    Process process(command(words({"--workers", "2", "--tokens", "400", "--pace", "5"})),
+    Process process(command(words({"--workers", "2", "--tokens", "60", "--pace", "1"})),
                     with_model(options_));
     ASSERT_TRUE(process.wait_for([&] { return process.err().find("takes") != std::string::npos; }))
         << process.err();

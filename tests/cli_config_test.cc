@@ -27,8 +27,7 @@ class CliConfig : public Cli {
 };
 
 Json shown(std::vector<std::string> words, ProcessOptions options = {}) {
-  words.insert(words.begin(), {"config", "show"});
-  words.emplace_back("--json");
+  words.insert(words.begin(), {"config", "show", "--json"});
   return Json::parse(output_of(std::move(words), std::move(options)), nullptr, false);
 }
 

@@ -3,8 +3,10 @@
 // one.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <numeric>
 
 #include "virtual_swarm.h"
 
@@ -41,7 +43,7 @@ WorkerPlan random_plan(Chance& chance, bool is_calm) {
   if (chance() % 2 == 0) plan.faults.loss = 0.02;
   if (chance() % 2 == 0) plan.faults.repeat = 0.05;
   if (chance() % 2 == 0) plan.faults.damage = 0.02;
-  if (chance() % 2 == 0) plan.cut_every_us = kSecondUs + chance() % (10 * kSecondUs);
+  if (chance() % 2 == 0) plan.cut_every_us = 300'000 + chance() % (5 * kSecondUs);
   if (chance() % 2 == 0) {
     plan.stall_every_us = kSecondUs;
     plan.stall_us = 100'000 + chance() % (2 * kSecondUs);
@@ -135,7 +137,7 @@ void run_seed(uint64_t seed, Totals& totals) {
   VirtualSwarm swarm(experts(), random_swarm(seed));
   Chance chance(seed ^ 0xABCDEF);
   // Several sequences at once, each with its next call when the last one is done.
-  const size_t n_callers = 1 + chance() % 3, n_calls = 15;
+  const size_t n_callers = 1 + chance() % 3, n_calls = 40;
   std::vector<std::unique_ptr<VirtualCall>> calls;
   size_t done = 0;
   std::vector<size_t> left(n_callers, n_calls);

@@ -3,6 +3,7 @@
 // computing takes, and who computes for whom. One seed is one run, always the same.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>

@@ -171,7 +171,10 @@ void FaultProxy::add_to(PollSet& polled) {
 
 void FaultProxy::accept_all() {
   for (;;) {
-    const int worker = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    sockaddr_in from = {};
+    socklen_t bytes = sizeof from;
+    const int worker =
+        ::accept4(listener_, reinterpret_cast<sockaddr*>(&from), &bytes, SOCK_CLOEXEC);
     if (worker < 0) return;
     const int backbone = links_.size() < kLinksMax ? connect_to(backbone_port_) : -1;
     if (backbone < 0) {

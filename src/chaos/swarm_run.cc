@@ -30,8 +30,8 @@ constexpr auto kMomentWithin = milliseconds(250);
 constexpr auto kNextTokenWithin = std::chrono::seconds(60);
 constexpr auto kFirstTokenWithin = std::chrono::seconds(180);
 constexpr auto kAloneWithin = std::chrono::minutes(60);
-// Workers that end on their own: more are no accident.
-constexpr uint64_t kExitsMax = 1000;
+// Workers that end on their own, while the prompt is computed and in all: more are no accident.
+constexpr uint64_t kExitsAtFirstMax = 20, kExitsMax = 1000;
 constexpr size_t kSaidBytesMax = 2000;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -249,7 +249,8 @@ class SwarmRun {
       return {};
     }
     constexpr int kRefused = 4;
-    if (++findings_.exits <= kExitsMax && *end.exit_code == kRefused && steps_ > 0) return {};
+    const uint64_t exits_max = steps_ == 0 ? kExitsAtFirstMax : kExitsMax;
+    if (++findings_.exits <= exits_max && *end.exit_code == kRefused) return {};
     return Error::io("a worker ended with {}; it said:\n{}", end_text(end), said);
   }
 

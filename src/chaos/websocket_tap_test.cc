@@ -59,7 +59,6 @@ TEST(WebSocketTap, DamagesPayloadsAlone) {
   const Bytes before = some_frames();
   const Passed passed = pass(before, before.size(), 1);
   EXPECT_EQ(passed.corrupted, 6U);  // the empty message has nothing to damage
-  Bytes payload_starts;
   size_t flipped = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     const std::byte changed = before[i] ^ passed.stream[i];
@@ -85,7 +84,8 @@ TEST(WebSocketTap, DoesTheSameToAnyPieces) {
 
 TEST(WebSocketTap, KnowsWhereAMessageMayBePutIn) {
   WebSocketTap tap(1);
-  const auto boundary_after = [&](Bytes bytes) {
+  const auto boundary_after = [&](const Bytes& given) {
+    Bytes bytes = given;
     tap.pass(bytes, 0);
     return tap.at_boundary();
   };

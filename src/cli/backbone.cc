@@ -31,6 +31,18 @@ uint64_t random_u64() {
   return uint64_t{device()} << 32 | device();
 }
 
+Result<std::string> token_of(const SwarmFlags& flags) {
+  if (!flags.token_file) return std::string();
+  KVASIR_TRY(std::string token, read_input(*flags.token_file, kTokenBytesMax));
+  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+  if (token.empty() || token.size() > wire::kTokenBytesMax)
+    return Error::invalid("{}: a token has 1 to {} characters", *flags.token_file,
+                          wire::kTokenBytesMax);
+  return token;
+}
+
+}  // namespace
+
 swarm::DispatchOptions dispatch_options(const SwarmFlags& flags,
                                         const engine::EngineOptions& options) {
   swarm::DispatchOptions dispatch;
@@ -47,17 +59,15 @@ Result<crypto::Identity> identity_of(const SwarmFlags& flags) {
   return crypto::load_or_create_identity(*flags.identity);
 }
 
-Result<std::string> token_of(const SwarmFlags& flags) {
-  if (!flags.token_file) return std::string();
-  KVASIR_TRY(std::string token, read_input(*flags.token_file, kTokenBytesMax));
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (token.empty() || token.size() > wire::kTokenBytesMax)
-    return Error::invalid("{}: a token has 1 to {} characters", *flags.token_file,
-                          wire::kTokenBytesMax);
-  return token;
+Result<swarm::GateOptions> gate_options(const SwarmFlags& flags, const std::string& model_hash,
+                                        const engine::EngineOptions& options) {
+  swarm::GateOptions gate;
+  gate.fingerprint = fingerprint_of(model_hash, options);
+  gate.build = fmt::format("kvasir {}", kVersion);
+  KVASIR_TRY(gate.token, token_of(flags));
+  gate.evidence_folder = flags.evidence.value_or("");
+  return gate;
 }
-
-}  // namespace
 
 Result<ModelIdentity> identify_model(const model::Model& model, std::optional<uint64_t> threads) {
   const InterruptScope interrupts;
@@ -87,11 +97,7 @@ Result<std::unique_ptr<Backbone>> Backbone::open(const SwarmFlags& flags, const 
       std::make_unique<swarm::SharedDispatcher>(routes, kernels, dispatch_options(flags, options));
   backbone->experts_ = std::make_unique<swarm::SwarmExpertService>(routes, *backbone->dispatcher_,
                                                                    local, kernels, pool);
-  swarm::GateOptions gate;
-  gate.fingerprint = fingerprint_of(model_identity.hash, options);
-  gate.build = fmt::format("kvasir {}", kVersion);
-  KVASIR_TRY(gate.token, token_of(flags));
-  gate.evidence_folder = flags.evidence.value_or("");
+  KVASIR_TRY(swarm::GateOptions gate, gate_options(flags, model_identity.hash, options));
   KVASIR_TRY(backbone->listener_, swarm::SwarmListener::listen(
                                       flags.listen->host, flags.listen->port, backbone->identity_,
                                       *backbone->dispatcher_, std::move(gate)));

@@ -25,6 +25,13 @@ Result<ModelIdentity> identify_model(const model::Model& model, std::optional<ui
 wire::Fingerprint fingerprint_of(const std::string& model_hash,
                                  const engine::EngineOptions& options);
 
+// What the flags say of how a swarm is to be worked with.
+swarm::DispatchOptions dispatch_options(const SwarmFlags& flags,
+                                        const engine::EngineOptions& options);
+Result<crypto::Identity> identity_of(const SwarmFlags& flags);
+Result<swarm::GateOptions> gate_options(const SwarmFlags& flags, const std::string& model_hash,
+                                        const engine::EngineOptions& options);
+
 // One thread, but for what its parts allow.
 class Backbone {
  public:

@@ -14,6 +14,8 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "gguf/slice_writer.h"
+#include "model/hyper_parameters.h"
+#include "text/tokenizer.h"
 
 namespace kvasir::cli {
 namespace {
@@ -45,15 +47,20 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A worker's slices: one for each group of experts, of the layers in which it holds that group.
+// A worker's slices: of groups side by side that it holds in the same layers.
 std::vector<gguf::SliceRequest> slices_of(const std::vector<gguf::UnitId>& units,
                                           const gguf::ExpertShape& shape) {
   std::map<uint32_t, std::vector<uint32_t>> layers_of;  // [group]
   for (const gguf::UnitId& unit : units) layers_of[unit.group].push_back(unit.layer);
   std::vector<gguf::SliceRequest> slices;
-  for (auto& [group, layers] : layers_of)
-    slices.push_back(
-        {std::move(layers), gguf::group_experts(group, shape.group_size, shape.n_experts)});
+  for (auto& [group, layers] : layers_of) {
+    const gguf::ExpertRange experts = gguf::group_experts(group, shape.group_size, shape.n_experts);
+    if (!slices.empty() && slices.back().layers == layers &&
+        slices.back().experts.end == experts.begin)
+      slices.back().experts.end = experts.end;
+    else
+      slices.push_back({std::move(layers), experts});
+  }
   return slices;
 }
 
@@ -96,6 +103,18 @@ Result<WorkerFlags> cut_slices(chaos::SignalWatch& signals, const ChaosOptions& 
   return flags;
 }
 
+// A text that ends by itself would end before the faults.
+Result<std::vector<std::string>> endless_flags(const gguf::ModelFile& file) {
+  KVASIR_TRY(const text::Tokenizer tokenizer, text::Tokenizer::load(file.metadata()));
+  KVASIR_TRY(const auto hp, model::read_hyper_parameters(file.metadata()));
+  std::vector<std::string> flags;
+  for (uint32_t id = 0; id < hp.n_vocab; ++id) {
+    if (tokenizer.is_end_of_generation(static_cast<text::TokenId>(id)))
+      flags.insert(flags.end(), {"--logit-bias", fmt::format("{}:-100", id)});
+  }
+  return flags;
+}
+
 std::vector<std::string> generate_words(const ChaosOptions& options,
                                         const std::string& model_path) {
   return {"generate",
@@ -122,16 +141,20 @@ std::string hash_in(const std::string& out) {
   return hash;
 }
 
+double number_of(const std::optional<float>& flag) {
+  return static_cast<double>(flag.value_or(0.0F));
+}
+
 chaos::Requirements requirements_of(const ChaosOptions& options) {
   chaos::Requirements requirements;
   chaos::FaultPlan& plan = requirements.plan;
-  plan.rates = {options.kill.value_or(0), options.stall.value_or(0), options.cut.value_or(0),
-                options.garbage.value_or(0)};
-  plan.corrupt = options.corrupt.value_or(0);
-  plan.lie = options.lie.value_or(0);
+  plan.rates = {number_of(options.kill), number_of(options.stall), number_of(options.cut),
+                number_of(options.garbage)};
+  plan.corrupt = number_of(options.corrupt);
+  plan.lie = number_of(options.lie);
   plan.reorder = options.reorder;
   requirements.verify = options.verify;
-  if (options.share_min) requirements.share_min = *options.share_min;
+  if (options.share_min) requirements.share_min = number_of(options.share_min);
   if (options.faults_min) {
     requirements.kills_min = requirements.stalls_min = requirements.corrupted_min =
         *options.faults_min;
@@ -140,10 +163,12 @@ chaos::Requirements requirements_of(const ChaosOptions& options) {
 }
 
 Result<chaos::Findings> run_all(chaos::SignalWatch& signals, const ChaosOptions& options,
-                                const chaos::FaultPlan& plan, const std::string& model_path,
+                                const chaos::FaultPlan& plan, const gguf::ModelFile& file,
                                 const std::string& folder) {
-  KVASIR_TRY(WorkerFlags workers, cut_slices(signals, options, model_path, folder));
-  const std::vector<std::string> words = generate_words(options, model_path);
+  KVASIR_TRY(WorkerFlags workers, cut_slices(signals, options, file.part_file(0).path(), folder));
+  std::vector<std::string> words = generate_words(options, file.part_file(0).path());
+  KVASIR_TRY(const std::vector<std::string> endless, endless_flags(file));
+  words.insert(words.end(), endless.begin(), endless.end());
   KVASIR_TRY(const std::string alone, chaos::run_alone(signals, words));
   fmt::print(stderr, "chaos:  alone, the logits are {}\n", hash_in(alone));
   chaos::SwarmSetup setup;
@@ -176,11 +201,10 @@ Result<int> chaos(const ChaosOptions& options) {
     return Error::invalid("--replicas {}: there are only {}", options.replicas,
                           counted(options.workers, "worker"));
   KVASIR_TRY(const auto file, open_model_file(options.model));
-  const std::string model_path = std::filesystem::absolute(file->part_file(0).path()).string();
   KVASIR_TRY(const TemporaryFolder folder, TemporaryFolder::create());
   const chaos::Requirements requirements = requirements_of(options);
   KVASIR_TRY(auto signals, chaos::SignalWatch::create());
-  auto findings = run_all(signals, options, requirements.plan, model_path, folder.path());
+  auto findings = run_all(signals, options, requirements.plan, *file, folder.path());
   if (!findings && signals.stop_requested()) return kInterrupted;
   if (!findings) return std::move(findings.error());
   const bool held = chaos::objections(*findings, requirements).empty();

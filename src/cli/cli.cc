@@ -25,6 +25,7 @@ namespace {
 struct Options {
   GenerateOptions generate;
   ChatOptions chat;
+  ServeOptions serve;
   PerplexityOptions perplexity;
   TokenizeOptions tokenize;
   LogitsOptions logits;
@@ -36,6 +37,10 @@ struct Options {
   StatusOptions status;
   WhyOptions why;
   ChaosOptions chaos;
+  PullOptions pull;
+  LsOptions ls;
+  ShowOptions show;
+  RmOptions rm;
   worker::WorkerOptions worker;
   ConfigOptions config;
   CompletionOptions completion;
@@ -58,6 +63,9 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
            add_generate_flags, generate, chosen);
   add_verb(app, "chat", "Talk with a model, one line a turn", "kvasir chat --temperature 0.7",
            options.chat, add_chat_flags, chat, chosen);
+  add_verb(app, "serve", "Serve a model by HTTP: the APIs of OpenAI and Anthropic, and workers",
+           "kvasir serve model.gguf --listen 127.0.0.1:8080", options.serve, add_serve_flags, serve,
+           chosen);
   add_verb(app, "perplexity", "Measure how well a model predicts a text",
            "kvasir perplexity -f text.txt --json", options.perplexity, add_perplexity_flags,
            perplexity, chosen);
@@ -89,6 +97,15 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
   add_verb(app, "chaos", "Hurt a swarm of processes and check that its answer stays the same",
            "kvasir chaos --kill 10 --stall 10 --cut 5 --corrupt 0.02 --reorder", options.chaos,
            add_chaos_flags, chaos, chosen);
+  add_verb(app, "pull", "Fetch a model, and go on with it after any interruption",
+           "kvasir pull hf:org/repo:Q4_K_M --rate 2MB/s", options.pull, add_pull_flags, pull,
+           chosen);
+  add_verb(app, "ls", "List the models that were fetched", "kvasir ls --json", options.ls,
+           add_ls_flags, ls, chosen);
+  add_verb(app, "show", "Say what a model is, here or elsewhere, before fetching it",
+           "kvasir show hf:org/repo:Q4_K_M", options.show, add_show_flags, show, chosen);
+  add_verb(app, "rm", "Remove a model that was fetched", "kvasir rm hf:org/repo:Q4_K_M --dry-run",
+           options.rm, add_rm_flags, rm, chosen);
   add_verb(app, "worker", worker::kWorkerDescription,
            "kvasir worker --connect ws://10.0.0.5:8080 --slice part.gguf --manifest model.manifest",
            options.worker, worker::add_worker_flags, worker::run_worker, chosen);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cli/parsing.h"
+#include "cli/web.h"
 #include "gguf/units.h"
 #include "model/hyper_parameters.h"
 
@@ -16,6 +17,11 @@ constexpr uint64_t kBatchMax = 64;
 constexpr size_t kListMax = 64;
 // Scratch memory grows with the chunk; a larger one gains nothing.
 constexpr uint64_t kChunkMax = 4096;
+// Sequences of a server; each has a row of logits in every lane.
+constexpr uint64_t kSequencesMax = 1024;
+constexpr uint64_t kQueueMax = 65'536;
+// Each lane has work space of its own; more than a few have nothing to fill.
+constexpr uint64_t kLanesMax = 8;
 constexpr uint64_t kTokensMax = model::kContextMax;
 constexpr uint64_t kU32Max = std::numeric_limits<uint32_t>::max();
 
@@ -106,6 +112,21 @@ CLI::Option* add_path(CLI::App& verb, const std::string& names, Target& target,
                     });
 }
 
+// Repeatable.
+void add_texts(CLI::App& verb, const std::string& name, std::vector<std::string>& target,
+               const char* type, const std::string& description) {
+  verb.add_option_function<std::vector<std::string>>(
+          name,
+          [name, &target](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts)
+              if (text.empty()) throw CLI::ValidationError(name, "the text is empty");
+            target = texts;
+          },
+          description)
+      ->type_name(type)
+      ->allow_extra_args(false);
+}
+
 void add_stops(CLI::App& verb, std::vector<std::string>& stops) {
   verb.add_option_function<std::vector<std::string>>(
           "--stop",
@@ -146,7 +167,7 @@ void add_kv_type(CLI::App& verb, kernels::KvType& target) {
                               "How keys and values are kept (default: f16)");
 }
 
-void add_swarm_flags(CLI::App& verb, SwarmFlags& flags) {
+void add_swarm_listen_flag(CLI::App& verb, SwarmFlags& flags) {
   add_parsed(verb, "--swarm-listen", "[HOST:]PORT",
              "Let workers join at ws://HOST:PORT/swarm (host default: 127.0.0.1; port 0: any free "
              "one) and compute experts",
@@ -154,6 +175,10 @@ void add_swarm_flags(CLI::App& verb, SwarmFlags& flags) {
                KVASIR_TRY(flags.listen, parse_address(text));
                return {};
              });
+}
+
+// How to work with workers.
+void add_swarm_policy_flags(CLI::App& verb, SwarmFlags& flags) {
   add_choice<swarm::DispatchMode>(
       verb, "--dispatch", flags.dispatch,
       {{"auto", swarm::DispatchMode::kAuto}, {"always", swarm::DispatchMode::kAlways}},
@@ -164,12 +189,6 @@ void add_swarm_flags(CLI::App& verb, SwarmFlags& flags) {
                KVASIR_TRY(flags.verify_share, parse_verify(text));
                return {};
              });
-  add_number(verb, "--wait-workers", flags.wait_workers, 1, 4096,
-             "Begin when so many workers have joined (default: at once)");
-  add_path(verb, "--swarm-report", flags.report,
-           "Write the swarm's status at the end to this file, as JSON");
-  add_path(verb, "--trace", flags.trace,
-           "Write where the time of every step went to this file; kvasir why reads it");
   add_path(verb, "--token-file", flags.token_file, "Workers must show the token in this file");
   add_path(verb, "--identity", flags.identity,
            "File with this backbone's key, made if it is not there (default: a new key each time)");
@@ -185,7 +204,18 @@ CLI::Option* add_encoding(CLI::App& verb, const std::string& name, expert::Outpu
                                             "How outputs of experts travel (default: f32)");
 }
 
-void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
+void add_swarm_flags(CLI::App& verb, SwarmFlags& flags) {
+  add_swarm_listen_flag(verb, flags);
+  add_swarm_policy_flags(verb, flags);
+  add_number(verb, "--wait-workers", flags.wait_workers, 1, 4096,
+             "Begin when so many workers have joined (default: at once)");
+  add_path(verb, "--swarm-report", flags.report,
+           "Write the swarm's status at the end to this file, as JSON");
+  add_path(verb, "--trace", flags.trace,
+           "Write where the time of every step went to this file; kvasir why reads it");
+}
+
+void add_engine_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
   add_number(verb, "--threads", flags.threads, 1, kThreadsMax, "Threads (default: all processors)");
   add_number(verb, "--ctx", flags.context, 1, model::kContextMax,
              "Context in tokens (default: " + default_context + ")");
@@ -206,6 +236,10 @@ void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& d
                flags.expert_ram = {ExpertRam::Kind::kStore, *bytes};
                return {};
              });
+}
+
+void add_compute_flags(CLI::App& verb, ComputeFlags& flags, const std::string& default_context) {
+  add_engine_flags(verb, flags, default_context);
   verb.add_flag("--stats", flags.stats, "Print speed, memory and kernels on standard error");
   add_swarm_flags(verb, flags.swarm);
 }
@@ -250,6 +284,24 @@ void add_sampling_flags(CLI::App& verb, SamplingFlags& flags) {
       ->allow_extra_args(false);
 }
 
+void add_reference(CLI::App& verb, std::string& target, const std::string& description) {
+  add_parsed(verb, "MODEL", "REF", description, [&target](const std::string& text) -> Result<void> {
+    if (text.empty()) return Error::invalid("the name of the model is empty");
+    target = text;
+    return {};
+  })->required();
+}
+
+void add_web_flags(CLI::App& verb, WebFlags& flags) {
+  add_text(verb, "--hub", flags.hub, "URL",
+           "Where hf: models come from (default: $KVASIR_HUB, else https://huggingface.co)");
+  add_path(verb, "--token-file", flags.token_file,
+           "The token in this file, for models that are not public (default: $KVASIR_HUB_TOKEN)");
+  verb.add_flag("--allow-private", flags.allow_private,
+                "Also http://, and addresses of this machine and its network");
+  verb.add_flag("--offline", flags.offline, "Use only what is here, touch no network");
+}
+
 }  // namespace
 
 void add_generate_flags(CLI::App& verb, GenerateOptions& options) {
@@ -292,6 +344,54 @@ void add_chat_flags(CLI::App& verb, ChatOptions& options) {
   add_stops(verb, options.stops);
   add_sampling_flags(verb, options.sampling);
   add_compute_flags(verb, options.compute, kTrainedContext);
+}
+
+void add_serve_flags(CLI::App& verb, ServeOptions& options) {
+  add_path(verb, "MODEL,-m,--model", options.model.path,
+           "GGUF file, any part of a split one (default: $KVASIR_MODEL, else the bundled model)");
+  add_parsed(verb, "--listen", "[HOST:]PORT",
+             "Where to listen (default: 127.0.0.1:8080; port 0: any free one)",
+             [&options](const std::string& text) -> Result<void> {
+               KVASIR_TRY(options.listen, parse_address(text));
+               return {};
+             });
+  add_texts(verb, "--name", options.names, "NAME",
+            "What clients call the model (repeatable; default: the name of its file)");
+  add_path(verb, "--api-key-file", options.api_key_file,
+           "API keys, one name:key[:scope[:requests per minute]] a line; $KVASIR_API_KEY is one "
+           "more");
+  verb.add_flag("--no-auth", options.no_auth,
+                "Serve other machines without keys, and let workers join without a token");
+  add_texts(verb, "--cors-origin", options.cors_origins, "ORIGIN",
+            "Web pages of this origin may use the API (repeatable; *: all, only without keys)");
+  verb.add_flag("--strict-api", options.strict_api, "Refuse unknown fields of requests");
+  add_number(verb, "--max-sequences", options.sequences_max, 1, kSequencesMax,
+             "Requests that run at a time (default: 16)");
+  add_number(verb, "--queue", options.queue_max, 1, kQueueMax,
+             "Requests that wait at most (default: 256)");
+  add_parsed(verb, "--prefix-cache", "SIZE|none",
+             "Memory for beginnings of conversations (default: an eighth of what is available, at "
+             "most 512M)",
+             [&options](const std::string& text) -> Result<void> {
+               if (text == "none") {
+                 options.prefix_cache_bytes = 0;
+                 return {};
+               }
+               KVASIR_TRY(options.prefix_cache_bytes, parse_bytes(text));
+               return {};
+             });
+  add_number(verb, "--lanes", options.lanes, 1, kLanesMax,
+             "Batches that compute in turns while others wait for workers (default: 2 with a "
+             "swarm, else 1)");
+  verb.add_flag("--no-swarm", options.no_swarm, "Let no workers join");
+  add_swarm_policy_flags(verb, options.compute.swarm);
+  add_engine_flags(verb, options.compute, kTrainedContext);
+  add_number(verb, "--drain-seconds", options.drain_seconds, 0, 86'400,
+             "Time for running requests to end after SIGTERM (default: 30)");
+  add_choice<LogFlag>(
+      verb, "--log-format", options.log,
+      {{"text", LogFlag::kText}, {"json", LogFlag::kJson}, {"none", LogFlag::kNone}},
+      "A line per request on standard error (default: text)");
 }
 
 void add_perplexity_flags(CLI::App& verb, PerplexityOptions& options) {
@@ -428,6 +528,37 @@ void add_status_flags(CLI::App& verb, StatusOptions& options) {
              })
       ->required();
   verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_pull_flags(CLI::App& verb, PullOptions& options) {
+  add_reference(verb, options.reference,
+                "hf:org/repo[:QUANT][@revision], or https://host/model.gguf");
+  add_web_flags(verb, options.web);
+  add_parsed(verb, "--rate", "RATE", "At most so much a second, such as 2MB/s (default: all)",
+             [&options](const std::string& text) -> Result<void> {
+               KVASIR_TRY(options.rate, parse_rate(text));
+               return {};
+             });
+  add_number(verb, "--connections", options.connections, 1, 16,
+             "Parts of a file that are fetched at once (default: 4)");
+  verb.add_flag("--restart", options.restart,
+                "Fetch files from their beginning that have changed where they come from");
+  verb.add_flag("--dry-run", options.dry_run, "Say what would be fetched, and fetch nothing");
+}
+
+void add_ls_flags(CLI::App& verb, LsOptions& options) {
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_show_flags(CLI::App& verb, ShowOptions& options) {
+  add_reference(verb, options.reference, "A file, or a model as kvasir pull takes it");
+  add_web_flags(verb, options.web);
+  verb.add_flag("--json", options.json, "Print JSON");
+}
+
+void add_rm_flags(CLI::App& verb, RmOptions& options) {
+  add_reference(verb, options.reference, "A model as kvasir ls names it");
+  verb.add_flag("--dry-run", options.dry_run, "Say what would be freed, and remove nothing");
 }
 
 void add_why_flags(CLI::App& verb, WhyOptions& options) {

@@ -87,6 +87,26 @@ struct GenerateOptions {
   bool echo = false;
 };
 
+enum class LogFlag : uint8_t { kText, kJson, kNone };
+
+struct ServeOptions {
+  ModelFlags model;
+  ComputeFlags compute;  // swarm.listen: no matter, workers come in by the API's port
+  HostAndPort listen = {"127.0.0.1", 8080};
+  std::vector<std::string> names;  // empty: the file's
+  std::optional<std::string> api_key_file;
+  bool no_auth = false;
+  std::vector<std::string> cors_origins;
+  bool strict_api = false;
+  uint64_t sequences_max = 16;
+  uint64_t queue_max = 256;
+  std::optional<uint64_t> prefix_cache_bytes;  // default: an eighth of the memory, at most 512 MiB
+  std::optional<uint64_t> lanes;               // default: 2 with a swarm, else 1
+  bool no_swarm = false;
+  uint64_t drain_seconds = 30;
+  LogFlag log = LogFlag::kText;
+};
+
 enum class ThinkingFlag : uint8_t { kAuto, kOn, kOff };
 
 struct ChatOptions {
@@ -169,6 +189,38 @@ struct StatusOptions {
 struct WhyOptions {
   std::string trace;
   std::optional<uint64_t> step;  // default: the slowest
+};
+
+// How models are fetched from elsewhere.
+struct WebFlags {
+  std::optional<std::string> hub;  // default: $KVASIR_HUB, else the public one
+  std::optional<std::string> token_file;
+  bool allow_private = false;
+  bool offline = false;
+};
+
+struct PullOptions {
+  std::string reference;
+  WebFlags web;
+  std::optional<uint64_t> rate;  // bytes a second
+  uint64_t connections = 4;
+  bool restart = false;
+  bool dry_run = false;
+};
+
+struct LsOptions {
+  bool json = false;
+};
+
+struct ShowOptions {
+  std::string reference;
+  WebFlags web;
+  bool json = false;
+};
+
+struct RmOptions {
+  std::string reference;
+  bool dry_run = false;
 };
 
 struct BenchOptions {

@@ -19,7 +19,7 @@ config::Flag flag_of(const CLI::Option& option) {
   for (const CLI::Option* other : option.get_excludes())
     if (!key_of(*other).empty()) flag.excludes.push_back(key_of(*other));
   std::sort(flag.excludes.begin(), flag.excludes.end());  // the library orders them by address
-  if (option.get_type_size() == 0) {
+  if (option.get_items_expected_max() == 0) {
     const std::string bare = option.get_flag_value(flag.key, "");
     if (bare != "true") flag.bare = bare;
   } else {

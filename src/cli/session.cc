@@ -9,6 +9,7 @@
 #include "cli/parsing.h"
 #include "cli/progress.h"
 #include "expert/local_expert_service.h"
+#include "pull/model_cache.h"
 
 namespace kvasir::cli {
 namespace {
@@ -97,7 +98,8 @@ void preload_pieces(const std::vector<ByteSpan>& pieces, Pages pages, uint64_t a
 }  // namespace
 
 Result<std::shared_ptr<const gguf::ModelFile>> open_model_file(const ModelFlags& flags) {
-  KVASIR_TRY(std::string path, model_path(flags));
+  KVASIR_TRY(const std::string named, model_path(flags));
+  KVASIR_TRY(const std::string path, pull::resolve_model(named));
   KVASIR_TRY(gguf::ModelFile file, gguf::ModelFile::open(path));
   // Before anything else: what is missing first (a tokenizer) is not what is wrong.
   auto is_model = model::refuse_slice(file);
@@ -167,16 +169,29 @@ std::vector<text::TokenId> never_sampled(const text::Tokenizer& tokenizer, size_
 
 Result<std::unique_ptr<Session>> Session::open(const std::shared_ptr<const gguf::ModelFile>& file,
                                                const ComputeFlags& flags, uint64_t context) {
+  KVASIR_TRY(auto session, open_parts(file, flags, context));
+  if (flags.swarm.listen) KVASIR_TRY_VOID(session->open_swarm(flags, session->options_));
+  expert::ExpertService& experts =
+      session->backbone_ ? session->backbone_->experts() : *session->experts_;
+  session->engine_ = std::make_unique<engine::Engine>(session->model_, *session->kernels_,
+                                                      *session->pool_, experts, session->options_);
+  return session;
+}
+
+Result<std::unique_ptr<Session>> Session::open_parts(
+    const std::shared_ptr<const gguf::ModelFile>& file, const ComputeFlags& flags, uint64_t context,
+    uint64_t extra_bytes) {
   std::unique_ptr<Session> session(new Session());
   session->context_ = context;
   KVASIR_TRY(session->kernels_, kernels::select_table());
   KVASIR_TRY(session->model_, model::bind_model(file, kernels::is_supported));
 
-  engine::EngineOptions options;
+  engine::EngineOptions& options = session->options_;
   options.kv_type = flags.kv_type;
   options.encoding = flags.encoding;
   options.rows_max = flags.chunk;
   session->memory_ = engine::memory_need(session->model_, options, 1, context);
+  session->memory_.scratch += extra_bytes;
   const uint64_t available = engine::available_memory();
   KVASIR_TRY(std::optional<uint64_t> store_bytes, session->plan_store(flags.expert_ram, available));
   KVASIR_TRY_VOID(engine::check_fit(session->memory_, available, context));
@@ -202,11 +217,6 @@ Result<std::unique_ptr<Session>> Session::open(const std::shared_ptr<const gguf:
   }
   session->pool_ = std::make_unique<ThreadPool>(flags.threads.value_or(default_thread_count()));
   KVASIR_TRY_VOID(session->make_experts(store_bytes));
-  if (flags.swarm.listen) KVASIR_TRY_VOID(session->open_swarm(flags, options));
-  expert::ExpertService& experts =
-      session->backbone_ ? session->backbone_->experts() : *session->experts_;
-  session->engine_ = std::make_unique<engine::Engine>(session->model_, *session->kernels_,
-                                                      *session->pool_, experts, options);
   return session;
 }
 

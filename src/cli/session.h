@@ -47,12 +47,19 @@ class Session {
   // Checks that a sequence of `context` tokens fits into memory, then reads the weights in.
   static Result<std::unique_ptr<Session>> open(const std::shared_ptr<const gguf::ModelFile>& file,
                                                const ComputeFlags& flags, uint64_t context);
+  // Without engine and swarm, for callers with engines of their own over parts(). extra_bytes: of
+  // memory that they will take.
+  static Result<std::unique_ptr<Session>> open_parts(
+      const std::shared_ptr<const gguf::ModelFile>& file, const ComputeFlags& flags,
+      uint64_t context, uint64_t extra_bytes = 0);
   ~Session();
 
+  ThreadPool& pool() { return *pool_; }
+  expert::ExpertService& local_experts() { return *experts_; }
   engine::Engine& engine() { return *engine_; }
   const model::Model& model() const { return model_; }
   const kernels::KernelTable& kernels() const { return *kernels_; }
-  const engine::EngineOptions& options() const { return engine_->options(); }
+  const engine::EngineOptions& options() const { return options_; }
   const engine::MemoryNeed& memory() const { return memory_; }
   // Null where experts are read through the map.
   const expert::StoredExpertService* store() const { return store_; }
@@ -81,6 +88,7 @@ class Session {
   // In the order in which they refer to each other.
   model::Model model_;
   const kernels::KernelTable* kernels_ = nullptr;
+  engine::EngineOptions options_;
   engine::MemoryNeed memory_;
   size_t context_ = 0;
   std::unique_ptr<ThreadPool> pool_;

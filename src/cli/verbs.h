@@ -9,6 +9,7 @@ namespace kvasir::cli {
 
 Result<int> generate(const GenerateOptions& options);
 Result<int> chat(const ChatOptions& options);
+Result<int> serve(const ServeOptions& options);
 Result<int> perplexity(const PerplexityOptions& options);
 Result<int> tokenize(const TokenizeOptions& options);
 Result<int> logits(const LogitsOptions& options);
@@ -18,6 +19,10 @@ Result<int> slice(const SliceOptions& options);
 Result<int> synth(const SynthOptions& options);
 Result<int> bench(const BenchOptions& options);
 Result<int> status(const StatusOptions& options);
+Result<int> pull(const PullOptions& options);
+Result<int> ls(const LsOptions& options);
+Result<int> show(const ShowOptions& options);
+Result<int> rm(const RmOptions& options);
 Result<int> why(const WhyOptions& options);
 Result<int> chaos(const ChaosOptions& options);
 

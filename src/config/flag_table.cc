@@ -115,15 +115,14 @@ std::string_view shape_text(const Flag& flag) {
 std::vector<std::string> choices_of(const Flag& flag) {
   std::vector<std::string> choices;
   std::string_view rest = flag.type;
-  while (rest.find('|') != std::string_view::npos || !choices.empty()) {
-    const size_t end = std::min(rest.find('|'), rest.size());
-    const std::string_view choice = rest.substr(0, std::min(end, rest.find('[')));
-    const bool fixed = !choice.empty() && std::all_of(choice.begin(), choice.end(), [](char c) {
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find('|'));
+    const std::string_view word = one.substr(0, one.find('['));
+    const bool fixed = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
       return is_lower(c) || is_digit(c) || c == '-' || c == '_';
     });
-    if (fixed) choices.emplace_back(choice);
-    if (end == rest.size()) break;
-    rest.remove_prefix(end + 1);
+    if (fixed) choices.emplace_back(word);
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
   }
   return choices;
 }

@@ -29,6 +29,8 @@ TEST(FlagTable, TellsFixedWordsFromPlaceholders) {
   EXPECT_THAT(choices_of(flag("", "none|sampled[=SHARE]|all", "")),
               ElementsAre("none", "sampled", "all"));
   EXPECT_THAT(choices_of(flag("", "N|random", "")), ElementsAre("random"));
+  EXPECT_THAT(choices_of(flag("", "show", "")), ElementsAre("show"));
+  EXPECT_THAT(choices_of(flag("", "[HOST:]PORT", "")), IsEmpty());
   EXPECT_THAT(choices_of(flag("", "FILE", "")), IsEmpty());
   EXPECT_THAT(choices_of(flag("", "", "")), IsEmpty());
   EXPECT_EQ(shape_of(flag("", "[HOST:]PORT", "")), Shape::kTextOrWhole);

@@ -105,6 +105,10 @@ Engine::~Engine() = default;
 const model::Model& Engine::model() const {
   return state_->ws.model;
 }
+expert::ExpertService& Engine::experts() const {
+  return state_->experts;
+}
+
 const EngineOptions& Engine::options() const {
   return state_->ws.options;
 }

@@ -55,6 +55,7 @@ class Engine {
 
   const model::Model& model() const;
   const EngineOptions& options() const;
+  expert::ExpertService& experts() const;
 
   Result<std::unique_ptr<Sequence>> new_sequence(size_t context) const;
 

@@ -179,6 +179,19 @@ void PrefixCache::evict(Node* node) {
   prune(node);
 }
 
+void PrefixCache::drop_doubted(std::span<const uint64_t> doubted) {
+  const std::lock_guard lock(mutex_);
+  for (Node* node = oldest_; node != nullptr;) {
+    const SequenceSnapshot& snapshot = *node->snapshot;
+    if (snapshot.lineage && is_doubted(*snapshot.lineage, doubted)) {
+      evict(node);
+      node = oldest_;  // neighbours may have been joined
+    } else {
+      node = node->newer;
+    }
+  }
+}
+
 void PrefixCache::prune(Node* node) {
   while (node->parent != nullptr && !node->snapshot && node->children.empty()) {
     Node* parent = node->parent;

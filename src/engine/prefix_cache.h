@@ -51,6 +51,9 @@ class PrefixCache {
   void store(const std::string& scope, std::span<const int32_t> tokens,
              std::shared_ptr<const SequenceSnapshot> snapshot);
 
+  // Drops every snapshot that rests on one of these sequences.
+  void drop_doubted(std::span<const uint64_t> doubted);
+
   PrefixCacheCounters counters() const;
 
  private:

@@ -1,9 +1,31 @@
 #include "engine/scheduler_job.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace kvasir::engine {
+namespace {
+
+// Each one takes a worker that was trusted and lied. More are an attack on the others' time.
+constexpr size_t kRestartsMax = 8;
+
+bool same(const TokenLogprob& a, const TokenLogprob& b) {
+  return a.token == b.token && std::memcmp(&a.logprob, &b.logprob, sizeof a.logprob) == 0;
+}
+
+bool same(const Logprobs& a, const Logprobs& b) {
+  return same(a.chosen, b.chosen) &&
+         std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
+                    [](const TokenLogprob& x, const TokenLogprob& y) { return same(x, y); });
+}
+
+Error told_untruth() {
+  return Error::untrusted(
+      "a worker gave a wrong answer, and what was told of this text is not true");
+}
+
+}  // namespace
 
 Job::Job(uint64_t the_id, Request the_request, const std::vector<int32_t>& never)
     : id(the_id), request(std::move(the_request)), sampler_(request.sampler, never) {
@@ -20,20 +42,56 @@ void Job::cancel() {
 void Job::start(std::unique_ptr<Sequence> sequence, size_t cached_tokens) {
   usage_.cached_tokens = cached_tokens;
   sequence_ = std::move(sequence);
-  tokens_.reserve(request.prompt.size() + request.tokens_max);
-  tokens_ = request.prompt;
+  if (tokens_.empty()) {
+    tokens_.reserve(request.prompt.size() + request.tokens_max);
+    tokens_ = request.prompt;
+  }
   for (int32_t token : request.prompt) sampler_.accept(token);
   std::lock_guard lock(mutex_);
   cancellable_ = sequence_.get();
   if (cancelled()) cancellable_->cancel();
 }
 
-void Job::emit(const Event& event) const {
+void Job::begin_again(const std::vector<int32_t>& never) {
+  {
+    std::lock_guard lock(mutex_);
+    cancellable_ = nullptr;
+  }
+  sequence_.reset();
+  snapshot_places.clear();
+  if (++restarts_ > kRestartsMax || prompt_scores_told_)
+    return finish(FinishReason::kFailed, told_untruth());
+  if (request.constraint) {
+    if (auto restarted = request.constraint->restart(); !restarted)
+      return finish(FinishReason::kFailed, std::move(restarted.error()));
+  }
+  sampler_ = Sampler(request.sampler, never);
+  if (logits_hash_) logits_hash_.emplace();
+  prompt_is_done_ = false;
+}
+
+void Job::confirm(size_t index, std::span<const float> logits, std::span<const int32_t> never) {
+  if (logits_hash_) logits_hash_->update(std::as_bytes(logits));
+  const auto token = next_token(logits);
+  bool holds = token && *token == tokens_[index];
+  if (holds && request.wants_logprobs) {
+    holds = same(logprobs_of(logits, *token, request.n_top_logprobs, never),
+                 logprobs_told_[index - request.prompt.size()]);
+  }
+  if (!holds) return finish(FinishReason::kFailed, told_untruth());
+  sampler_.accept(*token);
+}
+
+void Job::emit(const Event& event) {
+  if (std::holds_alternative<PromptLogprobs>(event)) prompt_scores_told_ = true;
   if (request.on_event) request.on_event(event);
 }
 
 void Job::tell_progress(size_t prompt_tokens) {
   prompt_computed_.store(prompt_tokens, std::memory_order_relaxed);
+  // Never backwards, should the job have begun again.
+  if (progress_told_ && *progress_told_ >= prompt_tokens) return;
+  progress_told_ = prompt_tokens;
   emit(PromptProgress{prompt_tokens, request.prompt.size()});
 }
 
@@ -61,8 +119,10 @@ void Job::sample(std::span<const float> logits, std::span<const int32_t> never) 
   ++usage_.generated_tokens;
   generated_.store(usage_.generated_tokens, std::memory_order_relaxed);
   TokenGenerated event{*token, {}};
-  if (request.wants_logprobs)
+  if (request.wants_logprobs) {
     event.logprobs = logprobs_of(logits, *token, request.n_top_logprobs, never);
+    logprobs_told_.push_back(*event.logprobs);
+  }
   emit(event);
   if (after == AfterToken::kEndWith) return finish(FinishReason::kStop);
   if (usage_.generated_tokens >= request.tokens_max) finish(FinishReason::kLength);

@@ -29,7 +29,7 @@ class Job {
   void cancel();
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
-  // Gives the job its sequence, which computes for it until finish().
+  // Gives the job its sequence, which computes for it until finish() or begin_again().
   void start(std::unique_ptr<Sequence> sequence, size_t cached_tokens);
   Sequence* sequence() { return sequence_.get(); }
   // Prompt and answer. The sequence may stand before the last of them.
@@ -37,7 +37,18 @@ class Job {
   bool prompt_is_done() const { return prompt_is_done_; }
   void set_prompt_done() { prompt_is_done_ = true; }
 
-  void emit(const Event& event) const;
+  // What the sequence computed is not to be trusted: it goes, and the job waits for a new one, with
+  // which everything sampled so far is sampled again by confirm(). Finishes the job if that is not
+  // possible.
+  void begin_again(const std::vector<int32_t>& never);
+  // Tokens of the answer are there that a new sequence has not seen: its rows want logits from the
+  // last token of the prompt on.
+  bool is_again() const { return !prompt_is_done_ && usage_.generated_tokens != 0; }
+  // Samples token `index` of tokens() again. Finishes the job, with kUntrusted, if what was told
+  // would have been another.
+  void confirm(size_t index, std::span<const float> logits, std::span<const int32_t> never);
+
+  void emit(const Event& event);
   // Samples and tells what came out; finishes the job if that was the last token.
   void sample(std::span<const float> logits, std::span<const int32_t> never);
   // Once: the last event, after which the sequence is gone.
@@ -70,6 +81,10 @@ class Job {
   Sampler sampler_;
   std::vector<uint64_t> allowed_;  // by the constraint
   std::optional<Sha256> logits_hash_;
+  size_t restarts_ = 0;
+  std::optional<size_t> progress_told_;
+  bool prompt_scores_told_ = false;
+  std::vector<Logprobs> logprobs_told_;  // if they are wanted
   Usage usage_;
 };
 

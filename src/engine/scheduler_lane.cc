@@ -24,6 +24,7 @@ Lane::Lane(Engine& engine, Turn& turn, LaneShared& shared, size_t prefill_rows_w
       shared_(shared),
       n_vocab_(engine.model().hp.n_vocab),
       is_recurrent_(engine.model().hp.n_delta_layers() != 0),
+      doubts_reader_(shared.doubts.add_reader()),
       planner_({engine.options().rows_max, prefill_rows_while_decoding,
                 prompt_logits_rows_max(engine.model(), engine.options())}),
       // The last row of each job, or the prompt rows of some.
@@ -52,8 +53,12 @@ void Lane::start(Job& job) {
     auto restored = (*sequence)->restore(*match.snapshot, match.length);
     if (!restored) return job.finish(FinishReason::kFailed, std::move(restored.error()));
   }
+  auto lineage = std::make_shared<Lineage>();
+  if (match.length != 0 && match.snapshot->lineage) *lineage = *match.snapshot->lineage;
+  lineage->push_back(std::make_shared<SequenceOwner>(engine_.experts(), (*sequence)->id()));
+  (*sequence)->set_lineage(std::move(lineage));
   job.start(std::move(*sequence), match.length);
-  place_snapshots(job);
+  if (!job.is_again()) place_snapshots(job);
   job.tell_progress(match.length);
 }
 
@@ -88,8 +93,11 @@ void Lane::keep_snapshot(Job& job) const {
   const uint64_t bytes =
       Sequence::bytes(engine_.model().hp, sequence.kv_type(), sequence.position());
   if (!shared_.prefixes->wants(job.request.prefix_scope, tokens, bytes)) return;
-  if (auto snapshot = sequence.snapshot())
-    shared_.prefixes->store(job.request.prefix_scope, tokens, std::move(snapshot));
+  if (auto snapshot = sequence.snapshot()) {
+    shared_.doubts.if_nothing_new(doubts_reader_, [&] {
+      shared_.prefixes->store(job.request.prefix_scope, tokens, std::move(snapshot));
+    });
+  }
 }
 
 // An answer that has ended is the beginning of the next question.
@@ -103,6 +111,11 @@ Standing Lane::standing(Job& job) const {
   if (job.prompt_is_done()) return {job.id, 0, false};
   const size_t position = job.sequence()->position();
   size_t end = job.request.prompt.size();
+  if (job.is_again()) {
+    // Up to the row whose logits gave the first token, then all that is known of the answer.
+    if (position + 1 < end) return {job.id, end - 1 - position, false};
+    return {job.id, job.tokens().size() - position, true};
+  }
   if (!job.snapshot_places.empty()) end = std::min(end, job.snapshot_places.back());
   return {job.id, end - position, job.request.wants_prompt_logprobs};
 }
@@ -159,7 +172,9 @@ void Lane::run(std::span<const RowShare> shares) {
     for (size_t i = begin; i < begin + share.rows; ++i) {
       const bool is_last = i + 1 == job.tokens().size() && job.request.tokens_max != 0;
       const bool is_prompt = i + 1 < job.request.prompt.size();
-      const bool wants_logits = is_last || (is_prompt && job.request.wants_prompt_logprobs);
+      const bool is_to_confirm = job.is_again() && !is_prompt;
+      const bool wants_logits =
+          is_last || is_to_confirm || (is_prompt && job.request.wants_prompt_logprobs);
       rows_.push_back({job.sequence(), job.tokens()[i], wants_logits});
       n_logits += wants_logits ? 1 : 0;
     }
@@ -181,6 +196,7 @@ void Lane::run(std::span<const RowShare> shares) {
   }
   ++shared_.counters.steps;
   shared_.counters.rows += rows_.size();
+  hear_doubts();
 
   size_t row = 0;
   const float* next = logits.data();
@@ -190,12 +206,38 @@ void Lane::run(std::span<const RowShare> shares) {
     for (const size_t end = row + share.rows; row < end; ++row) n += rows_[row].wants_logits;
     const std::span<const float> of_job{next, n * n_vocab_};
     next += n * n_vocab_;
-    if (job.cancelled())
+    if (job.finished() || job.sequence() == nullptr)
+      continue;  // in doubt
+    else if (job.cancelled())
       job.finish(FinishReason::kCancelled);
     else if (job.sequence()->failure())
       job.finish(FinishReason::kFailed, job.sequence()->failure());
     else
       after_rows(job, share.rows, of_job);
+  }
+}
+
+void Lane::hear_doubts() {
+  if (const auto doubted = engine_.experts().take_doubted(); !doubted.empty()) {
+    shared_.doubts.tell(doubted, [&] {
+      if (shared_.prefixes != nullptr) shared_.prefixes->drop_doubted(doubted);
+    });
+  }
+  const auto doubted = shared_.doubts.take(doubts_reader_);
+  if (doubted.empty()) return;
+  for (auto& job : jobs_)
+    if (!job->finished() && job->sequence() != nullptr &&
+        is_doubted(*job->sequence()->lineage(), doubted))
+      job->begin_again(shared_.never);
+}
+
+void Lane::confirm_rows(Job& job, size_t rows, std::span<const float> logits) {
+  const size_t position = job.sequence()->position();
+  const size_t n_prompt = job.request.prompt.size();
+  for (size_t i = std::max(position - rows + 1, n_prompt);
+       i < std::min(position + 1, job.tokens().size()) && !job.finished(); ++i) {
+    job.confirm(i, logits.first(n_vocab_), shared_.never);
+    logits = logits.subspan(n_vocab_);
   }
 }
 
@@ -210,7 +252,11 @@ void Lane::after_rows(Job& job, size_t rows, std::span<const float> logits) {
       keep_snapshot(job);
     }
     if (request.wants_prompt_logprobs) tell_prompt_logprobs(job, position - rows + 1, logits);
-    job.tell_progress(position);
+    job.tell_progress(std::min(position, n_prompt));
+    if (job.is_again()) {
+      confirm_rows(job, rows, logits);
+      if (job.finished() || position < job.tokens().size()) return;
+    }
     if (position < n_prompt) return;
     job.set_prompt_done();
     if (request.tokens_max == 0) return job.finish(FinishReason::kLength);

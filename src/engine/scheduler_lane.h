@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/lineage.h"
 #include "engine/prefix_cache.h"
 #include "engine/scheduler_job.h"
 #include "engine/scheduler_plan.h"
@@ -43,6 +44,7 @@ struct LaneShared {
   std::vector<int32_t> never;  // ids that must not be sampled
   PrefixOptions prefix_options;
   PrefixCache* prefixes = nullptr;  // null: nothing is kept
+  Doubts doubts;
   LaneCounters counters;
 };
 
@@ -67,6 +69,9 @@ class Lane {
   void place_snapshots(Job& job) const;
   Standing standing(Job& job) const;
   void run(std::span<const RowShare> shares);
+  // Jobs that rest on what turned out to be false begin again.
+  void hear_doubts();
+  void confirm_rows(Job& job, size_t rows, std::span<const float> logits);
   void after_rows(Job& job, size_t rows, std::span<const float> logits);
   void tell_prompt_logprobs(Job& job, size_t first, std::span<const float> logits) const;
   void keep_snapshot(Job& job) const;
@@ -78,6 +83,7 @@ class Lane {
   LaneShared& shared_;
   const size_t n_vocab_;
   const bool is_recurrent_;  // the model
+  const size_t doubts_reader_;
   StepPlanner planner_;
   std::vector<std::shared_ptr<Job>> jobs_;
   size_t decoding_ = 0;  // of jobs_, as counted in shared_

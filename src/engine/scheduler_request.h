@@ -26,6 +26,11 @@ class TokenConstraint {
   // that end the generation included; none at all ends the request as failed.
   virtual Result<void> allow(std::span<uint64_t> words) = 0;
   virtual Result<void> accept(int32_t token) = 0;
+  // The generation is computed again from its beginning, because what it was built on turned out to
+  // be false.
+  virtual Result<void> restart() {
+    return Error::untrusted("a restricted answer cannot be computed again");
+  }
 };
 
 // What a token just sampled means for its generation.

@@ -112,6 +112,7 @@ std::shared_ptr<const SequenceSnapshot> Sequence::snapshot() const {
     snapshot->kv_type = kv_type_;
     snapshot->position = position_;
     snapshot->recurrent = recurrent_;
+    snapshot->lineage = lineage_;
     if (hp_.n_attention_layers() == 0) return snapshot;
     const auto full = static_cast<ptrdiff_t>(position_ / kPagePositions);
     snapshot->page_bytes = page_bytes();

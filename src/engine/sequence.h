@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "engine/lineage.h"
 #include "kernels/kernels.h"
 #include "model/hyper_parameters.h"
 
@@ -30,8 +31,9 @@ struct SequenceSnapshot {
   size_t position = 0;
   size_t page_bytes = 0;                                  // of each of `pages`
   std::vector<std::shared_ptr<const std::byte[]>> pages;  // full ones
-  std::vector<std::byte> tail;   // the rest, [layer][kv head][keys, values][positions]
-  std::vector<float> recurrent;  // empty if the model has no delta-net
+  std::vector<std::byte> tail;             // the rest, [layer][kv head][keys, values][positions]
+  std::vector<float> recurrent;            // empty if the model has no delta-net
+  std::shared_ptr<const Lineage> lineage;  // of the sequence; null: nobody asked
 
   // What is in no page.
   size_t own_bytes() const { return tail.size() + recurrent.size() * sizeof(float); }
@@ -58,6 +60,10 @@ class Sequence {
   // had failed, and it takes no more tokens. There is no way back.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  // What it rests on, handed on to snapshots. Null: nobody asks.
+  void set_lineage(std::shared_ptr<const Lineage> lineage) { lineage_ = std::move(lineage); }
+  const std::shared_ptr<const Lineage>& lineage() const { return lineage_; }
 
   // Nothing if the memory is not there. The sequence has not failed and is not being computed.
   std::shared_ptr<const SequenceSnapshot> snapshot() const;
@@ -103,6 +109,7 @@ class Sequence {
   size_t delta_layer_floats_ = 0;                    // window and matrices of one layer
   std::vector<std::shared_ptr<std::byte[]>> pages_;  // one per kPagePositions, all layers
   std::vector<float> recurrent_;
+  std::shared_ptr<const Lineage> lineage_;
 };
 
 }  // namespace kvasir::engine

@@ -152,7 +152,7 @@ class Dispatcher {
 
   Worker* find(WorkerId worker);
   bool is_fit(const Worker& worker, uint32_t layer) const;
-  bool needs_probe(const Worker& worker, TimeUs now) const;
+  TimeUs probe_due_at(const Worker& worker) const;
 
   // Planning.
   std::vector<Group> group_pairs(Call& call);

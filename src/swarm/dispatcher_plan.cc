@@ -50,6 +50,11 @@ WorkerId Dispatcher::choose_holder(uint32_t layer, uint16_t expert, size_t pairs
   const size_t first = chance_.below(fit.size());
   if (fit.size() == 1) return fit[first];
   const size_t second = (first + 1 + chance_.below(fit.size() - 1)) % fit.size();
+  // Who ships always gets to know workers by what it ships: one that is not known takes its chance
+  // beside those that are, whatever is guessed of it. (In kAuto there are probes.)
+  const auto is_known = [&](size_t at) { return find(fit[at])->latency.is_known(); };
+  if (options_.mode == DispatchMode::kAlways && is_known(first) != is_known(second))
+    return fit[first];
   return expected_us(fit[second]) < expected_us(fit[first]) ? fit[second] : fit[first];
 }
 
@@ -173,17 +178,19 @@ std::unique_ptr<Call> Dispatcher::start(const CallInput& input, TimeUs now) {
   return call;
 }
 
-bool Dispatcher::needs_probe(const Worker& worker, TimeUs now) const {
-  if (worker.draining || now < worker.next_probe_at) return false;
-  // Who ships always learns from that.
-  return worker.suspect || options_.mode == DispatchMode::kAuto;
+TimeUs Dispatcher::probe_due_at(const Worker& worker) const {
+  if (worker.draining) return kNeverUs;
+  if (worker.suspect || options_.mode == DispatchMode::kAuto) return worker.next_probe_at;
+  // Who ships always learns from that; but one that looked slow once is asked no more, and would
+  // look slow for ever.
+  return std::max(worker.next_probe_at, worker.heard_at + kProbeKnownUs);
 }
 
 void Dispatcher::add_probes(Call& call, const std::vector<Group>& groups, TimeUs now) {
   if (now < next_probe_at_) return;
   next_probe_at_ = kNeverUs;
   for (auto& [id, worker] : workers_) {
-    if (needs_probe(*worker, now)) {
+    if (now >= probe_due_at(*worker)) {
       for (const Group& group : groups) {
         const auto holders = coverage_.holders(call.input_.request.layer, group.expert);
         const PairIndex pair = group.pairs.front();
@@ -202,8 +209,7 @@ void Dispatcher::add_probes(Call& call, const std::vector<Group>& groups, TimeUs
         break;
       }
     }
-    if (!worker->draining && (worker->suspect || options_.mode == DispatchMode::kAuto))
-      next_probe_at_ = std::min(next_probe_at_, worker->next_probe_at);
+    next_probe_at_ = std::min(next_probe_at_, probe_due_at(*worker));
   }
 }
 

@@ -54,22 +54,27 @@ TimeUs LatencyModel::recent_us(double q) const {
 }
 
 void LatencyModel::remember(double ratio, TimeUs elapsed_us) {
-  ratios_[samples_ % kWindow] = ratio;
-  elapsed_[samples_ % kWindow] = static_cast<float>(elapsed_us);
+  const size_t at = samples_ % kWindow;
+  const auto begin = sorted_.begin();
+  auto end = begin + static_cast<ptrdiff_t>(std::min(samples_, kWindow));
+  if (samples_ >= kWindow) {  // the oldest goes
+    const auto oldest = std::lower_bound(begin, end, ratios_[at]);
+    std::move(oldest + 1, end, oldest);
+    --end;
+  }
+  const auto place = std::upper_bound(begin, end, ratio);
+  std::move_backward(place, end, end + 1);
+  *place = ratio;
+  ratios_[at] = ratio;
+  elapsed_[at] = static_cast<float>(elapsed_us);
   ++samples_;
-  is_sorted_ = false;
 }
 
 double LatencyModel::ratio(double q) const {
   const size_t count = std::min(samples_, kWindow);
   if (count < kAnswersMin) return kRatioUnknown;
-  if (!is_sorted_) {
-    sorted_ = ratios_;
-    std::sort(sorted_.begin(), sorted_.begin() + static_cast<ptrdiff_t>(count));
-    is_sorted_ = true;
-  }
-  const auto at = static_cast<size_t>(std::ceil(q * static_cast<double>(count))) - 1;
-  return sorted_[std::min(at, count - 1)];
+  const auto at = static_cast<size_t>(std::ceil(q * static_cast<double>(count)));
+  return sorted_[std::clamp<size_t>(at, 1, count) - 1];
 }
 
 }  // namespace kvasir::swarm

@@ -47,8 +47,7 @@ class LatencyModel {
   size_t samples_ = 0;  // ever remembered
   std::array<double, kWindow> ratios_{};
   std::array<float, kWindow> elapsed_{};
-  mutable std::array<double, kWindow> sorted_{};
-  mutable bool is_sorted_ = false;
+  std::array<double, kWindow> sorted_{};  // the ratios, kept in order: asked for with every ticket
 };
 
 }  // namespace kvasir::swarm

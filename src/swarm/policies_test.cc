@@ -67,6 +67,15 @@ TEST(LatencyModel, TicketsThatWereGivenUpDoNotMakeAWorkerQuick) {
   EXPECT_GE(model.quantile_us(0.9, 1, 0), 19'000U);
 }
 
+// The window forgets the oldest: after it has passed, a worker that became slow is slow.
+TEST(LatencyModel, ForgetsWhatIsOld) {
+  LatencyModel model;
+  for (int i = 0; i < 500; ++i) model.on_given_up(1'000 + static_cast<TimeUs>(i % 7), 1, 0);
+  for (int i = 0; i < 128; ++i) model.on_given_up(1'000'000, 1, 0);
+  EXPECT_EQ(model.quantile_us(0.01, 1, 0), model.quantile_us(0.99, 1, 0));
+  EXPECT_NEAR(static_cast<double>(model.quantile_us(0.01, 1, 0)), 1'000'000, 1);
+}
+
 TEST(LatencyModel, BelievesNoMoreComputingThanTimePassed) {
   LatencyModel model;
   for (int i = 0; i < 50; ++i) model.on_answer(1'000, UINT32_MAX, 2, 0);

@@ -682,4 +682,13 @@ std::string JsonMatcher::completion() const {
   return best;
 }
 
+std::string JsonMatcher::state() const {
+  std::string key;
+  for (const Stack& stack : stacks_) {
+    for (const Frame& frame : stack) key += fmt::format("{}:{},", frame.node, frame.state);
+    key += ';';
+  }
+  return key;
+}
+
 }  // namespace kvasir::text

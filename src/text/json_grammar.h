@@ -120,6 +120,9 @@ class JsonMatcher {
   std::bitset<256> next_bytes() const;
   // A short text that reaches the end from here.
   std::string completion() const;
+  // Equal for matchers of one grammar that allow the same from here on: a key for what was worked
+  // out before.
+  std::string state() const;
 
  private:
   // What is still to come, innermost last.

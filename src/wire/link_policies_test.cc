@@ -146,10 +146,18 @@ TEST(Reconnect, OnlyAStableSessionEndsTheBackingOff) {
 }
 
 TEST(Reconnect, SomeEndsNeedAPerson) {
-  Reconnect reconnect(1);
   for (CloseCode code : {CloseCode::kVersion, CloseCode::kRole, CloseCode::kIdentity,
-                         CloseCode::kFingerprint, CloseCode::kToken, CloseCode::kSuperseded})
-    EXPECT_FALSE(reconnect.on_closed(code, 0)) << close_code_name(code);
+                         CloseCode::kFingerprint, CloseCode::kToken, CloseCode::kSuperseded}) {
+    Reconnect open(1);
+    open.on_open(0);
+    EXPECT_FALSE(open.on_closed(code, 0)) << close_code_name(code);
+    // Before that the path may have made it up.
+    Reconnect never_open(1);
+    for (int refusal = 1; refusal < kRefusalsBelieved; ++refusal)
+      EXPECT_TRUE(never_open.on_closed(code, 0)) << close_code_name(code);
+    EXPECT_FALSE(never_open.on_closed(code, 0)) << close_code_name(code);
+  }
+  Reconnect reconnect(1);
   for (CloseCode code : {CloseCode::kGoodbye, CloseCode::kFull, CloseCode::kRestarting,
                          CloseCode::kRenew, CloseCode::kPath, CloseCode::kStalled})
     EXPECT_TRUE(reconnect.on_closed(code, 0)) << close_code_name(code);

@@ -27,7 +27,8 @@ bool may_retry(CloseCode code) {
 }
 
 std::optional<Time> Reconnect::on_closed(CloseCode code, Time now) {
-  if (!may_retry(code)) return std::nullopt;
+  // What ends an open session was said under its tags.
+  if (!may_retry(code) && (opened_at_ || ++refusals_ >= kRefusalsBelieved)) return std::nullopt;
   const auto opened_at = std::exchange(opened_at_, std::nullopt);
   if (opened_at && now - *opened_at >= kStableAfterMs) ceiling_ = kCeilingFirstMs;
   const Time delay = jitter_.below(ceiling_ + 1);

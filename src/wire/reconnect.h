@@ -13,6 +13,9 @@ namespace kvasir::wire {
 
 // Whether dialling again can help; otherwise a person has to change something first.
 bool may_retry(CloseCode code);
+// A handshake carries no tags: one that the path damaged ends with the same codes as one that is
+// refused. Only so many refusals in a row are believed.
+inline constexpr int kRefusalsBelieved = 3;
 
 class Reconnect {
  public:
@@ -25,7 +28,10 @@ class Reconnect {
   explicit Reconnect(uint64_t seed) : jitter_(seed) {}
 
   // The session is open.
-  void on_open(Time now) { opened_at_ = now; }
+  void on_open(Time now) {
+    opened_at_ = now;
+    refusals_ = 0;
+  }
   // RESTARTING arrived: the next dialling waits as it says.
   void on_restarting(const Restarting& restarting) { restarting_ = restarting; }
   // The connection ended, or could not be made (kConnection). When to dial; nothing: never.
@@ -35,6 +41,7 @@ class Reconnect {
   Jitter jitter_;
   Time ceiling_ = kCeilingFirstMs;
   std::optional<Time> opened_at_;
+  int refusals_ = 0;  // in a row, none after an open session
   std::optional<Restarting> restarting_;
 };
 

@@ -153,12 +153,11 @@ void WorkerClient::on_closed(const wire::SessionClosed& closed) {
                       .with_hint(why.hint);
   if (draining_) {
     finish(WorkerEnd::kDrained);
-  } else if (!wire::may_retry(why.code)) {
-    watcher_.trouble(problem);
-    finish(WorkerEnd::kRefused);
   } else if (setup_.redial == Redial::kNever) {
     watcher_.trouble(problem);
-    finish(why.code == CloseCode::kGoodbye ? WorkerEnd::kDrained : WorkerEnd::kLost);
+    finish(!wire::may_retry(why.code)        ? WorkerEnd::kRefused
+           : why.code == CloseCode::kGoodbye ? WorkerEnd::kDrained
+                                             : WorkerEnd::kLost);
   } else {
     dial_again(why.code, std::move(problem));
   }
