@@ -313,7 +313,8 @@ TEST(Serve, KnowsItsKeys) {
   const std::string keys = folder.path("keys");
   std::ofstream(keys) << "cook:0123456789abcdef\nwatch:observe-0123456789:observe\n"
                          "slow:slow-0123456789abc:infer:1\n";
-  const ServeProcess server({"--api-key-file", keys, "--cors-origin", "https://a.example"}, {});
+  const ServeProcess server(
+      {"--api-key-file", keys, "--cors-origin", "https://a.example"}, {});
   const auto bearer = [](const std::string& key) {
     return "Authorization: Bearer " + key + "\r\n";
   };
