@@ -76,7 +76,7 @@ format: test-packages ## format all sources in place
 	@git ls-files '*.cc' '*.h' | xargs -r clang-format-14 -i
 
 .PHONY: install
-install: build ## install the executable and the bundled model under PREFIX (default /usr/local)
+install: build ## install executables, bundled model, man pages, completions and systemd units under PREFIX (default /usr/local)
 	@cmake --install build --prefix $(PREFIX) >/dev/null
 	@echo "installed $(PREFIX)/bin/kvasir"
 

@@ -7,11 +7,14 @@ set -euo pipefail
 
 build=(ca-certificates g++ make cmake ninja-build ccache pkg-config
   libexpected-dev libfmt-dev libpcre2-dev libutf8proc-dev libssl-dev libsodium-dev liburing-dev
-  nlohmann-json3-dev libcli11-dev libboost1.81-dev libcurl4-openssl-dev)
+  nlohmann-json3-dev libcli11-dev libboost1.81-dev libcurl4-openssl-dev
+  libtomlplusplus-dev)
 # Sanitizer runtimes come with g++; clang is for the fuzzers and the linter.
 # python3-jinja2: what chat templates are compared with.
 test=(python3-jinja2 libgtest-dev libgmock-dev libbenchmark-dev clang-14 libclang-rt-14-dev clang-format clang-tidy
   cppcheck git g++-aarch64-linux-gnu qemu-user-static emscripten)
+# Completions are tried in the shells they are for.
+test+=(zsh fish)
 # For other people's GGUF tools. A Node.js from elsewhere brings an npm of its own and refuses Debian's.
 command -v node >/dev/null || test+=(nodejs)
 command -v npm >/dev/null || test+=(npm)

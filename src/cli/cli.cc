@@ -8,9 +8,12 @@
 
 #include "base/fp_environment.h"
 #include "base/mapped_file.h"
+#include "cli/configured.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "cli/own_verbs.h"
 #include "cli/parsing.h"
+#include "cli/read_tables.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "worker/worker_flags.h"
@@ -39,6 +42,9 @@ struct Options {
   ShowOptions show;
   RmOptions rm;
   worker::WorkerOptions worker;
+  ConfigOptions config;
+  CompletionOptions completion;
+  ManOptions man;
 };
 
 template <typename VerbOptions>
@@ -107,6 +113,66 @@ void add_verbs(CLI::App& app, Options& options, std::function<Result<int>()>& ch
   verb->footer(verb->get_footer() + "\n" + worker::kWorkerExits);
 }
 
+// The option tree and what it fills.
+struct CommandTree {
+  Options options;
+  std::function<Result<int>()> chosen;  // what to do after the parse
+  CLI::App app{"Kvasir runs Mixture-of-Experts language models, exactly.", "kvasir"};
+
+  CommandTree();
+};
+
+std::shared_ptr<CLI::App> fresh_tree() {
+  auto tree = std::make_shared<CommandTree>();
+  return std::shared_ptr<CLI::App>(tree, &tree->app);
+}
+
+config::Program tables() {
+  return read_tables(*fresh_tree(), kVersion, own_verbs());
+}
+
+// Verbs that speak of all verbs.
+template <typename VerbOptions>
+void add_own_verb(CommandTree& tree, const char* name, const char* description, const char* example,
+                  VerbOptions& options, void (*add_flags)(CLI::App&, VerbOptions&),
+                  std::function<Result<int>(const VerbOptions&)> verb) {
+  CLI::App* sub = tree.app.add_subcommand(name, description);
+  sub->footer(std::string("Example:\n  ") + example + "\n");
+  add_flags(*sub, options);
+  sub->callback(
+      [&tree, &options, verb] { tree.chosen = [&options, verb] { return verb(options); }; });
+}
+
+CommandTree::CommandTree() {
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(0, 1);
+  app.footer(
+      "kvasir COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 usage, "
+      "130 interrupted.\n");
+  add_verbs(app, options, chosen);
+  for (CLI::App* verb : app.get_subcommands(nullptr)) {
+    verb->add_option_function<std::string>(
+            std::string("--") + kConfigKey,
+            [](const std::string& path) {
+              if (path.empty()) throw CLI::ValidationError("--config", "the file name is empty");
+            },
+            "Settings from this file alone (default: /etc/kvasir/kvasir.toml and "
+            "~/.config/kvasir/kvasir.toml)")
+        ->type_name("FILE");
+  }
+  add_own_verb<ConfigOptions>(
+      *this, "config", "Show settings and where each comes from",
+      "kvasir config show generate --origin", options.config, add_config_flags,
+      [](const ConfigOptions& wanted) { return show_config(wanted, tables(), fresh_tree); });
+  add_own_verb<CompletionOptions>(
+      *this, "completion", "Print a completion script for a shell",
+      "source <(kvasir completion bash)", options.completion, add_completion_flags,
+      [](const CompletionOptions& wanted) { return print_completion(wanted, tables()); });
+  add_own_verb<ManOptions>(
+      *this, "man", "Print a manual page", "kvasir man generate | man -l -", options.man,
+      add_man_flags, [](const ManOptions& wanted) { return print_man_page(wanted, tables()); });
+}
+
 void print_error(const Error& error) {
   fmt::print(stderr, "error: {}\n", on_one_line(error.message));
   if (!error.hint.empty()) fmt::print(stderr, "hint:  {}\n", on_one_line(error.hint));
@@ -165,16 +231,8 @@ int print_to_stdout(const std::string& text) {
 }
 
 int parse_and_run(int argc, char** argv) {
-  Options options;
-  std::function<Result<int>()> chosen;
-  CLI::App app("Kvasir runs Mixture-of-Experts language models, exactly.", "kvasir");
-  app.set_version_flag("--version", version_text());
-  app.require_subcommand(0, 1);
-  app.footer(
-      "kvasir COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 usage, "
-      "130 interrupted.\n");
-  add_verbs(app, options, chosen);
-
+  CommandTree tree;
+  CLI::App& app = tree.app;
   std::vector<std::string> words = arguments(argc, argv);
   const std::vector<std::string> verbs = verb_names(app);
   if (!words.empty() && !words.front().starts_with("-") &&
@@ -183,6 +241,10 @@ int parse_and_run(int argc, char** argv) {
                     .with_hint(fmt::format("the commands are {}", fmt::join(verbs, ", "))));
     return kUsage;
   }
+  Result<std::vector<std::string>> configured =
+      configured_words(read_tables(app, kVersion, own_verbs()), words, fresh_tree);
+  if (!configured) return report(configured.error());
+  words = std::move(*configured);
   try {
     std::reverse(words.begin(), words.end());  // as the library wants them
     app.parse(std::move(words));
@@ -196,7 +258,7 @@ int parse_and_run(int argc, char** argv) {
     const std::string repeated = repeated_flag(app);
     return usage_error(app, repeated.empty() ? error.what() : repeated + " was given twice");
   }
-  if (!chosen) {
+  if (!tree.chosen) {
     std::fputs(app.help().c_str(), stderr);
     return kUsage;
   }
@@ -205,7 +267,7 @@ int parse_and_run(int argc, char** argv) {
     print_error(table.error());
     return kUsage;
   }
-  Result<int> code = chosen();
+  Result<int> code = tree.chosen();
   return code ? *code : report(code.error());
 }
 
