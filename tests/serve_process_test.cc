@@ -313,8 +313,7 @@ TEST(Serve, KnowsItsKeys) {
   const std::string keys = folder.path("keys");
   std::ofstream(keys) << "cook:0123456789abcdef\nwatch:observe-0123456789:observe\n"
                          "slow:slow-0123456789abc:infer:1\n";
-  const ServeProcess server(
-      {"--api-key-file", keys, "--cors-origin", "https://a.example"}, {});
+  const ServeProcess server({"--api-key-file", keys, "--cors-origin", "https://a.example"}, {});
   const auto bearer = [](const std::string& key) {
     return "Authorization: Bearer " + key + "\r\n";
   };
@@ -406,7 +405,12 @@ TEST(Serve, AnswersTheSameWithAWorker) {
   RawConnection watching(server.port());
   ASSERT_TRUE(watching.send(request_text("GET", "/v1/swarm?stream")));
   ASSERT_TRUE(watching.read_until("event: status\ndata: {"));
-  EXPECT_EQ(chat_text(server.post("/v1/chat/completions", body)), alone);
+  Json with_details = body;
+  with_details["kvasir_details"] = true;
+  const RawAnswer helped = server.post("/v1/chat/completions", with_details);
+  EXPECT_EQ(chat_text(helped), alone);
+  EXPECT_GT(helped.json()["kvasir"]["swarm"]["remote_rows"], 0);
+  EXPECT_EQ(helped.json()["kvasir"]["swarm"]["workers"], 1);
   EXPECT_GT(server.metric("kvasir_expert_rows_total{where=\"remote\",why=\"remote\"}"), 0);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "swarm/shared_dispatcher.h"
+
 namespace kvasir::serve {
 namespace {
 
@@ -90,6 +92,7 @@ Answering::Answering(ServerState& state, std::shared_ptr<Visit> visit, AnswerPla
 // False if nothing is under way.
 bool Answering::start() {
   submitted_at_ = net::EventLoop::now();
+  if (plan_.generation().details) swarm_before_ = swarm_totals();
   for (size_t i = 0; i < choices_.size(); ++i)
     if (!plan_.choices[i].after && !submit(i)) return false;
   visit_->on_gone([weak = weak_from_this()] {
@@ -325,7 +328,27 @@ api::Details Answering::details() const {
   details.prefill_ms = static_cast<double>(first - running);
   details.decode_ms = static_cast<double>(now - first);
   details.logits_hash = choices_.front().logits_hash;
+  // Micro-batches are shared, so rows are counted for all requests that ran meanwhile.
+  const api::Details totals = swarm_totals();
+  details.remote_rows = totals.remote_rows - swarm_before_.remote_rows;
+  details.local_rows = totals.local_rows - swarm_before_.local_rows;
+  details.hedged_rows = totals.hedged_rows - swarm_before_.hedged_rows;
+  details.workers = totals.workers;
   return details;
+}
+
+api::Details Answering::swarm_totals() const {
+  api::Details totals;
+  if (state_.dispatcher == nullptr) return totals;
+  const swarm::SwarmStatus status = state_.dispatcher->with(
+      [](const swarm::Dispatcher& dispatcher) { return dispatcher.status(swarm::now_us()); });
+  for (size_t i = 0; i < swarm::kWhys; ++i) {
+    const auto why = static_cast<swarm::Why>(i);
+    (swarm::is_remote(why) ? totals.remote_rows : totals.local_rows) += status.pairs[i];
+    if (why == swarm::Why::kHedge) totals.hedged_rows += status.pairs[i];
+  }
+  totals.workers = static_cast<uint32_t>(status.workers.size());
+  return totals;
 }
 
 }  // namespace kvasir::serve

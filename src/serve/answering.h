@@ -56,6 +56,8 @@ class Answering : public std::enable_shared_from_this<Answering> {
   void keep_alive();
   api::Usage usage() const;
   api::Details details() const;
+  // What the swarm has computed so far, for everybody.
+  api::Details swarm_totals() const;
   bool is_over() const { return answered_ || visit_->over(); }
 
   ServerState& state_;
@@ -74,6 +76,7 @@ class Answering : public std::enable_shared_from_this<Answering> {
   bool is_read_ = false;             // the prompt, or some of it
   net::Time submitted_at_ = 0, running_at_ = 0, first_token_at_ = 0;
   net::Time written_at_ = 0;
+  api::Details swarm_before_;
   net::Timer keep_alive_;
 };
 
