@@ -520,6 +520,21 @@ test("a full queue is a RateLimitError", async () => {
   }
 });
 
+test("several choices find room together, or are refused before a stream begins", async () => {
+  // More than this server runs and lets wait: four.
+  const request = {...chat, temperature: 1, n: 8, stream: true};
+  let stream;
+  try {
+    stream = await keyed(keys.infer).chat.completions.create(request);
+  } catch (error) {
+    assert.ok(error instanceof OpenAI.APIError, String(error));
+    return;
+  }
+  const chunks = await collect(stream); // an error in it would be thrown
+  const ends = chunks.flatMap((chunk) => chunk.choices).filter((choice) => choice.finish_reason);
+  assert.equal(ends.length, 8);
+});
+
 test("breaking off in mid-stream frees the slot", async () => {
   await waitIdle();
   const reason = 'kvasir_sequences_finished_total{reason="cancelled"}';
