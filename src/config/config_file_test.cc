@@ -69,7 +69,7 @@ TEST(ConfigFile, SaysWhereAndWhatIsWrong) {
       // Failed assertions of the library.
       {"[.a]", "k.toml:1:2: this is no TOML"},
       {"[serve]\nstop = [}\"a\"]", "k.toml:2:9: this is no TOML"},
-      {"[serve]\nstop = 1979-05-27TA0:00Z", "k.toml:2:19: this is no TOML"},
+      {"[serve]\nstop = 1979-05-27TA0:00Z", "k.toml:2:21: this is no TOML"},
       {"[serve]\nmodel = \"\xff\"", "k.toml:2:"},
   };
   for (const Case& one : cases) {
