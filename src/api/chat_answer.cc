@@ -1,5 +1,5 @@
 // Answers of OpenAI's /v1/chat/completions.
-#include "api/answer_parts.h"
+#include "api/openai_stream.h"
 
 namespace kvasir::api {
 namespace {
@@ -56,14 +56,10 @@ void write_message(JsonWriter& out, const Choice& choice) {
   out.end_object();
 }
 
-class ChatStream : public StreamEncoder {
+class ChatStream final : public OpenAiStream {
  public:
   ChatStream(const ChatRequest& request, AnswerHead head)
-      : head_(std::move(head)),
-        options_(request.stream),
-        details_(request.details),
-        logprobs_(request.top_logprobs.has_value()),
-        calls_(request.choices, 0) {}
+      : OpenAiStream(request, std::move(head)), calls_(request.choices, 0) {}
 
   std::string begin(const Usage&) override {
     std::string bytes;
@@ -111,54 +107,15 @@ class ChatStream : public StreamEncoder {
                       event.what);
   }
 
-  std::string progress(uint64_t done, uint64_t total) override {
-    if (!options_.return_progress) return StreamEncoder::progress(done, total);
-    JsonWriter out = empty_chunk();
-    write_progress(out, done, total);
-    out.end_object();
-    return sse_data(out.str());
-  }
-
-  std::string end(const Usage& usage, const Details* details) override {
-    std::string bytes;
-    const bool with_details = details_ && details != nullptr;
-    if (options_.include_usage || with_details) {
-      JsonWriter out = empty_chunk(options_.include_usage ? &usage : nullptr);
-      if (with_details) {
-        out.key("kvasir");
-        write_details(out, *details);
-      }
-      out.end_object();
-      bytes += sse_data(out.str());
-    }
-    bytes += kSseDone;
-    return bytes;
-  }
-
-  std::string fail(const ApiError& error, std::string_view request_id) override {
-    return sse_data(error_body(error, Family::kOpenAi, request_id));
-  }
-
  private:
+  void write_chunk_head(JsonWriter& out) const override {
+    write_head(out, head_, "chat.completion.chunk");
+  }
+
   std::string text(uint32_t choice, const TextDelta& delta) const {
     if (delta.text.empty() && (!logprobs_ || delta.logprobs.empty())) return {};
     return chunk(
         choice, [&](JsonWriter& out) { out.member("content", delta.text); }, delta.logprobs);
-  }
-
-  // A chunk without choices; the caller ends the object.
-  JsonWriter empty_chunk(const Usage* usage = nullptr) const {
-    JsonWriter out;
-    out.begin_object();
-    write_head(out, head_, "chat.completion.chunk");
-    out.key("choices").begin_array().end_array();
-    if (usage != nullptr) {
-      out.key("usage");
-      write_usage(out, *usage);
-    } else if (options_.include_usage) {
-      out.key("usage").null();
-    }
-    return out;
   }
 
   template <typename WriteDelta>
@@ -167,7 +124,7 @@ class ChatStream : public StreamEncoder {
                     std::string_view finish = {}) const {
     JsonWriter out;
     out.begin_object();
-    write_head(out, head_, "chat.completion.chunk");
+    write_chunk_head(out);
     out.key("choices").begin_array().begin_object();
     out.member("index", choice);
     out.key("delta").begin_object();
@@ -196,10 +153,6 @@ class ChatStream : public StreamEncoder {
     });
   }
 
-  AnswerHead head_;
-  StreamOptions options_;
-  bool details_;
-  bool logprobs_;
   std::vector<uint32_t> calls_;  // tool calls begun, per choice
 };
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "api/answer_parts.h"
+#include "api/openai_stream.h"
 #include "text/utf8.h"
 
 namespace kvasir::api {
@@ -57,13 +57,10 @@ void write_flat_logprobs(JsonWriter& out, std::span<const TokenLogprob> logprobs
   out.end_object();
 }
 
-class CompletionStream : public StreamEncoder {
+class CompletionStream final : public OpenAiStream {
  public:
   CompletionStream(const CompletionRequest& request, AnswerHead head)
-      : head_(std::move(head)),
-        options_(request.stream),
-        details_(request.details),
-        logprobs_(request.top_logprobs.has_value()),
+      : OpenAiStream(request, std::move(head)),
         offsets_(request.prompts.size() * request.choices, 0) {}
 
   std::string begin(const Usage&) override { return {}; }
@@ -79,53 +76,13 @@ class CompletionStream : public StreamEncoder {
     return {};  // plain text has neither reasoning nor tools
   }
 
-  std::string progress(uint64_t done, uint64_t total) override {
-    if (!options_.return_progress) return StreamEncoder::progress(done, total);
-    JsonWriter out = empty_chunk(nullptr);
-    write_progress(out, done, total);
-    out.end_object();
-    return sse_data(out.str());
-  }
-
-  std::string end(const Usage& usage, const Details* details) override {
-    std::string bytes;
-    const bool with_details = details_ && details != nullptr;
-    if (options_.include_usage || with_details) {
-      JsonWriter out = empty_chunk(options_.include_usage ? &usage : nullptr);
-      if (with_details) {
-        out.key("kvasir");
-        write_details(out, *details);
-      }
-      out.end_object();
-      bytes += sse_data(out.str());
-    }
-    bytes += kSseDone;
-    return bytes;
-  }
-
-  std::string fail(const ApiError& error, std::string_view request_id) override {
-    return sse_data(error_body(error, Family::kOpenAi, request_id));
-  }
-
  private:
-  JsonWriter empty_chunk(const Usage* usage) const {
-    JsonWriter out;
-    out.begin_object();
-    write_head(out, head_);
-    out.key("choices").begin_array().end_array();
-    if (usage != nullptr) {
-      out.key("usage");
-      write_usage(out, *usage);
-    } else if (options_.include_usage) {
-      out.key("usage").null();
-    }
-    return out;
-  }
+  void write_chunk_head(JsonWriter& out) const override { write_head(out, head_); }
 
   std::string chunk(uint32_t choice, const TextDelta& delta, std::string_view finish) {
     JsonWriter out;
     out.begin_object();
-    write_head(out, head_);
+    write_chunk_head(out);
     out.key("choices").begin_array().begin_object();
     out.member("index", choice);
     out.member("text", delta.text);
@@ -142,10 +99,6 @@ class CompletionStream : public StreamEncoder {
     return sse_data(out.str());
   }
 
-  AnswerHead head_;
-  StreamOptions options_;
-  bool details_;
-  bool logprobs_;
   std::vector<uint64_t> offsets_;  // characters so far, per choice
 };
 
