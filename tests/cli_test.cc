@@ -11,8 +11,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr const char* kVerbs[] = {"generate", "chat",  "perplexity", "tokenize", "logits",
-                                  "inspect",  "synth", "bench",      "manifest", "slice"};
+constexpr const char* kVerbs[] = {"generate", "chat",    "perplexity", "tokenize",
+                                  "logits",   "inspect", "synth",      "bench",
+                                  "manifest", "slice",   "serve"};
 
 TEST_F(Cli, ExplainsEveryCommandWithAnExample) {
   const std::string help = output_of({"help"});

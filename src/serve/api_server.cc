@@ -156,6 +156,7 @@ void ApiServer::close() {
   if (any_workers)
     state_->wait_for(kGoodbyeWithinMs, [&core] { return core.gate->connections() == 0; });
   state_->on_loop([&] {
+    core.swarm_streams.clear();
     core.gate.reset();
     core.dispatcher = nullptr;
     core.http = nullptr;

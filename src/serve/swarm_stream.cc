@@ -14,19 +14,17 @@ std::string status_of(ServerState& state) {
       [](const swarm::Dispatcher& dispatcher) { return dispatcher.status(swarm::now_us()); }));
 }
 
-// The loop's thread only; keeps itself alive by its timer.
+// The loop's thread only. The server keeps it until the client goes or everything ends.
 class SwarmStream : public std::enable_shared_from_this<SwarmStream> {
  public:
   SwarmStream(ServerState& state, std::shared_ptr<Visit> visit)
-      : state_(state), visit_(std::move(visit)), timer_(state.loop) {
-    ++state_.swarm_streams;
-  }
-  ~SwarmStream() { --state_.swarm_streams; }
+      : state_(state), visit_(std::move(visit)), timer_(state.loop) {}
 
   void begin() {
     visit_->on_gone([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->timer_.cancel();
+      if (const auto self = weak.lock()) self->state_.swarm_streams.erase(self);
     });
+    state_.swarm_streams.insert(shared_from_this());
     visit_->begin_stream();
     look();
   }
@@ -34,7 +32,11 @@ class SwarmStream : public std::enable_shared_from_this<SwarmStream> {
  private:
   void look() {
     if (visit_->over()) return;
-    if (state_.draining || state_.dispatcher == nullptr) return visit_->end_stream();
+    if (state_.draining || state_.dispatcher == nullptr) {
+      visit_->end_stream();
+      state_.swarm_streams.erase(shared_from_this());
+      return;
+    }
     const net::Time now = net::EventLoop::now();
     // Who has not read the last one needs no other.
     if (visit_->unsent_bytes() == 0) {
@@ -48,7 +50,9 @@ class SwarmStream : public std::enable_shared_from_this<SwarmStream> {
         written_at_ = now;
       }
     }
-    timer_.at(now + kLookEveryMs, [self = shared_from_this()] { self->look(); });
+    timer_.at(now + kLookEveryMs, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->look();
+    });
   }
 
   ServerState& state_;
@@ -71,7 +75,7 @@ void answer_swarm_state(ServerState& state, const std::shared_ptr<Visit>& visit)
                                          "this server has no swarm (--swarm lets workers join)"));
   }
   if (!wants_stream(visit->request())) return visit->answer(200, status_of(state));
-  if (state.swarm_streams >= kStreamsMax) {
+  if (state.swarm_streams.size() >= kStreamsMax) {
     return visit->fail(api::ApiError::of(api::Code::kQueueFull, "",
                                          "{} others watch the swarm already", kStreamsMax)
                            .retry_after(10));
