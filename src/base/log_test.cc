@@ -31,7 +31,7 @@ TEST(Log, WritesOneLineForPeopleOrMachines) {
 TEST(Log, EscapesWhatStrangersSend) {
   for (const LogStyle style : {LogStyle::kText, LogStyle::kJson}) {
     const std::string line = log_line(style, kTime, LogLevel::kInfo, "k", "a\nb\x1b[2J",
-                                      {{"x", std::string("\xff\xc0\x80 \xc3\xa9 \xc2\x9b\0", 11)}});
+                                      {{"x", std::string("\xff\xc0\x80 \xc3\xa9 \xc2\x9b\0", 10)}});
     for (const char* bad : {"\n", "\x1b", "\xff", "\xc0", "\xc2\x9b"})
       EXPECT_THAT(line, Not(HasSubstr(bad)));
     EXPECT_THAT(line, HasSubstr("a\\nb\\u001b[2J"));

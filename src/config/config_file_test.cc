@@ -67,6 +67,7 @@ TEST(ConfigFile, SaysWhereAndWhatIsWrong) {
       {"[serve]\nctx = 1\nctx = 2", "k.toml:3:"},
       {"[serve\nctx = 1", "k.toml:1:"},
       // Failed assertions of the library.
+      {"[serve]\nctx = \xc3\xa9", "k.toml:2:"},
       {"[.a]", "k.toml:1:2: this is no TOML"},
       {"[serve]\nstop = [}\"a\"]", "k.toml:2:9: this is no TOML"},
       {"[serve]\nstop = 1979-05-27TA0:00Z", "k.toml:2:21: this is no TOML"},

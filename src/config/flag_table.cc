@@ -79,11 +79,12 @@ std::string variable_name(const Verb& verb, const Flag& flag) {
 }
 
 std::string shared_variable(const Flag& flag) {
+  const std::string name = "KVASIR_" + in_variable_words(flag.key);
   const std::string text = default_text(flag);
-  if (!text.starts_with("$KVASIR_")) return "";
-  size_t end = 1;
-  while (end < text.size() && (is_upper(text[end]) || text[end] == '_')) ++end;
-  return text.substr(1, end - 1);
+  if (!text.starts_with("$" + name)) return "";
+  const std::string_view rest = std::string_view(text).substr(1 + name.size());
+  const bool goes_on = !rest.empty() && (is_upper(rest[0]) || is_digit(rest[0]) || rest[0] == '_');
+  return goes_on ? "" : name;
 }
 
 Shape shape_of(const Flag& flag) {

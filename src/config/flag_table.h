@@ -48,8 +48,9 @@ const Flag* find_setting(const Verb& verb, std::string_view key);
 
 // KVASIR_SERVE_KV_TYPE: the same words as `kvasir serve --kv-type`.
 std::string variable_name(const Verb& verb, const Flag& flag);
-// A variable without the verb that stands behind the verb's own, where the flag's description says
-// so: KVASIR_MODEL of "(default: $KVASIR_MODEL, else ...)". Empty: none.
+// A variable of the flag's words without the verb, which stands behind the verb's own where the
+// description names it: KVASIR_MODEL of "(default: $KVASIR_MODEL, else ...)". Empty: none. A name
+// of other words is something else: $KVASIR_HUB_TOKEN is no value for --token-file.
 std::string shared_variable(const Flag& flag);
 // What the variables of a verb begin with: KVASIR_SERVE_
 std::string variable_prefix(const Verb& verb);

@@ -18,6 +18,10 @@ TEST(FlagTable, NamesAVariableByTheWordsOfVerbAndFlag) {
   EXPECT_EQ(variable_name(serve, *find_setting(serve, "kv-type")), "KVASIR_SERVE_KV_TYPE");
   EXPECT_EQ(shared_variable(*find_setting(serve, "model")), "KVASIR_MODEL");
   EXPECT_EQ(shared_variable(*find_setting(serve, "ctx")), "");
+  // A secret in the environment is not the name of a file; nor may `config show` print it.
+  EXPECT_EQ(shared_variable(flag("token-file", "FILE", "Token (default: $KVASIR_HUB_TOKEN)")), "");
+  EXPECT_EQ(shared_variable(flag("hub", "URL", "Hub (default: $KVASIR_HUB_TOKEN)")), "");
+  EXPECT_EQ(shared_variable(flag("hub", "URL", "Hub (default: $KVASIR_HUB)")), "KVASIR_HUB");
   EXPECT_EQ(find_setting(serve, "config"), nullptr);
   EXPECT_EQ(find_setting(serve, ""), nullptr);
   EXPECT_EQ(find_setting(made.verbs.back(), ""), nullptr);
