@@ -28,7 +28,7 @@ struct ServerState {
 
   // Requests of which the generator may still say something.
   std::set<std::shared_ptr<Answering>> answering;
-  size_t planning = 0;  // requests in the work room
+  size_t planning = 0;                            // requests in the work room
   std::set<std::shared_ptr<void>> swarm_streams;  // those who watch the swarm
 
   swarm::SharedDispatcher* dispatcher = nullptr;  // null: no swarm
