@@ -324,10 +324,13 @@ void HttpConnection::refuse(int status) {
   phase_timer_.cancel();
   phase_ = Phase::kAnswering;
   last_ = true;
-  const std::string body = fmt::format("{} {}\n", status, status_text(status));
-  append_head(status, {{"Content-Type", "text/plain"}},
-              fmt::format("Content-Length: {}\r\n", body.size()));
-  waiting_ += body;
+  const HttpResponse page = server_->refusal
+                                ? server_->refusal(status, reader_.path())
+                                : HttpResponse{status,
+                                               {{"Content-Type", "text/plain"}},
+                                               fmt::format("{} {}\n", status, status_text(status))};
+  append_head(page.status, page.headers, fmt::format("Content-Length: {}\r\n", page.body.size()));
+  waiting_ += page.body;
   answer_complete();
 }
 

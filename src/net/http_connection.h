@@ -15,12 +15,13 @@ class HttpConnection;
 
 // What a server's connections share. They hold it, so it outlives the server by a moment.
 struct HttpServerState {
-  HttpServerState(EventLoop& l, const HttpLimits& x, HttpServer::Handler h)
-      : loop(l), limits(x), handler(std::move(h)) {}
+  HttpServerState(EventLoop& l, const HttpLimits& x, HttpServer::Handler h, RefusalPage r)
+      : loop(l), limits(x), handler(std::move(h)), refusal(std::move(r)) {}
 
   EventLoop& loop;
   const HttpLimits limits;
   const HttpServer::Handler handler;
+  const RefusalPage refusal;
   bool stopping = false;  // no further requests
   bool gone = false;      // the server was destroyed
   std::unordered_set<HttpConnection*> connections;

@@ -36,6 +36,8 @@ class HttpReader {
   HttpRequest take();
 
   int status() const { return status_; }
+  // Of the request that is being read; empty before its head is complete.
+  const std::string& path() const { return request_.path; }
   // Of the request whose head is complete, until the next one's is.
   bool keep_alive() const { return keep_alive_; }
   bool is_http_1_1() const { return is_http_1_1_; }

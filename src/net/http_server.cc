@@ -104,13 +104,14 @@ class Server final : public HttpServer {
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(EventLoop& loop, const std::string& address,
                                                        uint16_t port, const HttpLimits& limits,
-                                                       Handler handler) {
+                                                       Handler handler, RefusalPage refusal) {
   ErrorCode error;
   const auto host = asio::ip::make_address(address == "localhost" ? "127.0.0.1" : address, error);
   if (error)
     return Error::invalid("'{}' is no IP address", address)
         .with_hint("use 127.0.0.1 for this machine alone, 0.0.0.0 for every network");
-  auto state = std::make_shared<HttpServerState>(loop, limits, std::move(handler));
+  auto state =
+      std::make_shared<HttpServerState>(loop, limits, std::move(handler), std::move(refusal));
   auto listener = std::make_shared<Listener>(loop, state);
   error = listener->open({host, port});
   if (error)

@@ -85,6 +85,10 @@ struct HttpLimits {
   uint64_t unsent_within_ms = 30'000;             // no byte taken for so long while some wait
 };
 
+// What is said to a request that the server refuses on its own behalf: 400, 408, 413, 431, ...
+// path: of the request, empty if its head was not complete.
+using RefusalPage = std::function<HttpResponse(int status, std::string_view path)>;
+
 class HttpServer {
  public:
   using Handler = std::function<void(std::shared_ptr<HttpExchange>)>;
@@ -92,7 +96,7 @@ class HttpServer {
   // address is taken or not ours, kInvalid if it is no IP address.
   static Result<std::unique_ptr<HttpServer>> listen(EventLoop& loop, const std::string& address,
                                                     uint16_t port, const HttpLimits& limits,
-                                                    Handler handler);
+                                                    Handler handler, RefusalPage refusal = {});
   virtual ~HttpServer() = default;  // on the loop's thread or after it: drops all connections
   virtual uint16_t port() const = 0;
   // Accepts nothing more; connections end with the answers that are under way.

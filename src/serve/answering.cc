@@ -7,6 +7,10 @@
 namespace kvasir::serve {
 namespace {
 
+// Further choices of a request that wait for room in the queue: how often they try, how long.
+constexpr net::Time kFollowAgainMs = 20;
+constexpr net::Time kFollowersWithinMs = 600'000;
+
 api::FinishReason finish_reason(engine::FinishReason reason) {
   return reason == engine::FinishReason::kLength ? api::FinishReason::kLength
                                                  : api::FinishReason::kStop;
@@ -76,7 +80,8 @@ Answering::Answering(ServerState& state, std::shared_ptr<Visit> visit, AnswerPla
       plan_(std::move(plan)),
       choices_(plan_.choices.size()),
       collector_(static_cast<uint32_t>(choices_.size())),
-      keep_alive_(state.loop) {
+      keep_alive_(state.loop),
+      follow_(state.loop) {
   head_ = {random_id(), unix_ms() / 1000, plan_.generation().model, model_->system_fingerprint()};
   const auto* chat = std::get_if<api::ChatRequest>(&plan_.request);
   for (size_t i = 0; chat != nullptr && i < choices_.size(); ++i) {
@@ -113,12 +118,29 @@ bool Answering::start() {
   return true;
 }
 
-// False if it was refused, and the visit answered.
+// False if it was refused, and the visit answered. A choice that follows another one waits for
+// room: the request was let in with its first choice.
 bool Answering::submit(size_t choice) {
-  auto submitted = model_->generator->submit(std::move(plan_.choices[choice].order),
+  const bool may_wait = plan_.choices[choice].after.has_value();
+  GenerationOrder order =
+      may_wait ? plan_.choices[choice].order : std::move(plan_.choices[choice].order);
+  auto submitted = model_->generator->submit(std::move(order),
                                              [mailbox = mailbox_, choice](GenerationEvent event) {
                                                mailbox->put(choice, std::move(event));
                                              });
+  const bool is_full = !submitted && (submitted.error().reason == engine::Refusal::kQueueFull ||
+                                      submitted.error().reason == engine::Refusal::kUserQueueFull);
+  if (may_wait && is_full && net::EventLoop::now() < submitted_at_ + kFollowersWithinMs) {
+    follow_.at(net::EventLoop::now() + kFollowAgainMs, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      for (size_t leader = 0; leader < self->choices_.size(); ++leader)
+        if (self->choices_[leader].prompt_is_read || self->choices_[leader].phase == Phase::kEnded)
+          self->submit_followers(leader);
+      self->close_if_done();
+    });
+    return true;
+  }
   if (!submitted) {
     choices_[choice].phase = Phase::kEnded;
     abort(error_of(submitted.error()));
@@ -289,6 +311,7 @@ void Answering::close_if_done() {
   });
   if (!done || !is_over()) return;
   keep_alive_.cancel();
+  follow_.cancel();
   state_.answering.erase(shared_from_this());
 }
 

@@ -78,6 +78,7 @@ class Answering : public std::enable_shared_from_this<Answering> {
   net::Time written_at_ = 0;
   api::Details swarm_before_;
   net::Timer keep_alive_;
+  net::Timer follow_;  // choices that wait for room
 };
 
 }  // namespace kvasir::serve

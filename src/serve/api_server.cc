@@ -69,6 +69,25 @@ struct ApiServer::State {
   bool closed = false;
 };
 
+namespace {
+
+// Of what the HTTP server refuses before a request is one: clients expect the errors of an API.
+net::HttpResponse refusal_page(int status, std::string_view path, size_t body_bytes) {
+  if (status != 413)
+    return {status, {{"Content-Type", "text/plain"}}, fmt::format("{}: not served\n", status)};
+  api::ErrorAnswer answer = api::error_answer(
+      api::ApiError::of(api::Code::kRequestTooLarge, "",
+                        "the request has more than {} bytes, which is all that is read",
+                        body_bytes),
+      api::family_of(path), "req_" + random_id());
+  net::HttpResponse response{answer.status, {}, std::move(answer.body)};
+  for (api::Header& header : answer.headers)
+    response.headers.emplace_back(std::move(header.name), std::move(header.value));
+  return response;
+}
+
+}  // namespace
+
 ApiServer::ApiServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<ApiServer>> ApiServer::listen(ServerOptions options) {
@@ -84,6 +103,9 @@ Result<std::unique_ptr<ApiServer>> ApiServer::listen(ServerOptions options) {
         [core = s.state.get()](std::shared_ptr<net::HttpExchange> exchange) {
           const auto visit = Visit::begin(*core, std::move(exchange));
           if (visit->admit()) handle(*core, visit);
+        },
+        [limit = o.limits.body_bytes](int status, std::string_view path) {
+          return refusal_page(status, path, limit);
         });
     if (!http) {
       listening = std::move(http.error());

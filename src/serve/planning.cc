@@ -113,8 +113,10 @@ api::Outcome<AnswerPlan> plan_chat(const ServedModel& model, const Client& clien
   KVASIR_TRY(order, common_order(model, client, request, seed));
   order.prompt = std::move(prompt.tokens);
   order.turn_ends = std::move(prompt.turn_ends);
-  KVASIR_TRY(order.tokens_max,
-             answer_tokens(model, "messages", order.prompt.size(), request.max_tokens));
+  KVASIR_TRY(
+      order.tokens_max,
+      answer_tokens(model, request.dialect == api::Dialect::kResponses ? "input" : "messages",
+                    order.prompt.size(), request.max_tokens));
   if (shape.grammar || request.thinking_tokens_max) {
     order.constraint = ConstraintPlan{model.vocabulary, shape.grammar, prompt.opens_thinking,
                                       request.thinking_tokens_max.value_or(SIZE_MAX)};
