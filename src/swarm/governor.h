@@ -19,7 +19,7 @@ class Governor {
   enum class Mode : uint8_t { kAlone, kShip };
 
   static constexpr uint64_t kEpochCalls = 32;
-  static constexpr uint64_t kFirstTrialAfter = 4;  // epochs
+  static constexpr uint64_t kFirstTrialAfter = 1;  // epochs
   static constexpr uint64_t kTrialAfterMax = 256;  // 8,192 calls: 170 tokens of 48 layers
   static constexpr uint64_t kCheckAfter = 32;      // epochs of shipping
   // Faster by less is no reason to change.
