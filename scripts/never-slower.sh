@@ -3,11 +3,11 @@
 # whose experts do not fit into its memory.
 #   scripts/never-slower.sh KVASIR
 # NEVER_MODEL names the model (default: written to a temporary folder, 7.2 GB, and slices as large);
-# NEVER_TOKENS tokens of each run (default 256), NEVER_ROUNDS of all runs in turn (default 3), NEVER_LIMIT bytes of
+# NEVER_TOKENS tokens of each run (default 384), NEVER_ROUNDS of all runs in turn (default 3), NEVER_LIMIT bytes of
 # the cgroup of the second part (default 3 GiB), NEVER_PARTS "ab".
 set -euo pipefail
 kvasir=$(realpath "$1")
-tokens=${NEVER_TOKENS:-256}
+tokens=${NEVER_TOKENS:-384}
 rounds=${NEVER_ROUNDS:-3}
 limit=${NEVER_LIMIT:-$((3 << 30))}
 parts=${NEVER_PARTS:-ab}
