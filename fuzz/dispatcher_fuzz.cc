@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 
+#include "frames_fed.h"
 #include "swarm/test_dispatcher.h"
 
 namespace {
@@ -64,6 +65,7 @@ class Run {
 
  private:
   void event() {
+    ++frames_fed;
     const uint8_t kind = script_.byte();
     const auto key = static_cast<uint8_t>(1 + (kind >> 5) % kKeys);
     const WorkerId worker = workers_[key];

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 
+#include "frames_fed.h"
 #include "wire_session_fuzz.h"
 #include "worker/test_experts.h"
 #include "worker/worker_core.h"
@@ -100,6 +101,7 @@ class Run {
   }
 
   void arrive(FrameType type, uint64_t ticket, ByteSpan body) {
+    ++frames_fed;
     wire::FrameArrived frame;
     frame.head.type = type;
     frame.head.ticket = ticket;

@@ -42,10 +42,11 @@ run_tests() {  # run_tests FOLDER [ctest arguments...]
 release_targets=(kvasir kvasir-worker render_chat_templates arithmetic_hash
   kernels_test expert_test engine_test swarm_test
   include_direction_test golden_test logits_hash_test swarm_virtual_time_test swarm_matrix_test worker_process_test
-  end_to_end_test chaos_run_test serve_process_test pull_process_test)
+  end_to_end_test chaos_run_test serve_process_test pull_process_test worker_core_hostile_test
+  dispatcher_hostile_test)
 release() {
   build release build "${release_targets[@]}" &&
-    run_tests build -R "^($(IFS='|'; echo "${release_targets[*]}"))\\.|_compat_test|_template_test|node_gguf|install_test"
+    run_tests build -R "^($(IFS='|'; echo "${release_targets[*]}"))\\.|_compat_test|_template_test|_hostile_test|node_gguf|install_test"
 }
 asan_targets=(base gguf kernels expert wire crypto net swarm worker model pull text config api engine serve chaos measure cli)
 asan_targets=("${asan_targets[@]/%/_test}" wire_expert_test slice_test worker_units_test worker_process_test
