@@ -44,6 +44,12 @@ unit-test: test-packages ## build and run the tests of the release build only
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 
+.PHONY: asan-test
+asan-test: test-packages ## build everything with the address and undefined-behaviour sanitizers and run every test
+	@$(call configure,asan-ubsan)
+	@cmake --build build-asan-ubsan -j $(JOBS)
+	@ASAN_OPTIONS=detect_stack_use_after_return=0 ctest --test-dir build-asan-ubsan --output-on-failure -j $(JOBS)
+
 .PHONY: worker-arm64
 worker-arm64: ## build the worker for AArch64 as one static file, build-aarch64/kvasir-worker, and try it
 	@scripts/install-packages.sh worker-arm64
