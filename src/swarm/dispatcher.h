@@ -36,6 +36,8 @@ struct DispatchOptions {
   expert::OutputEncoding encoding = expert::OutputEncoding::kF32;
   VerifyPolicy verify;
   // The first answers of an identity that are verified before use whatever `verify` says.
+  // Beyond these, the first answer of every expert: a damaged slice is found out at its first use.
+  // 0: neither.
   uint32_t probation_tickets = 16;
   HashKey secret;     // of audits; random in production
   uint64_t seed = 0;  // of the choice among replicas
@@ -46,6 +48,8 @@ struct Identity {
   wire::Key key{};
   bool convicted = false;
   uint64_t trusted_tickets = 0;  // verified and right
+  // Experts (layer, index) of which an answer was verified and right.
+  std::set<std::pair<uint16_t, uint16_t>> proven;
   WorkerCounts counts;
   std::map<UnitKey, UnitCounts> units;
   std::set<uint64_t> owners;  // that used unverified answers of it
@@ -167,6 +171,9 @@ class Dispatcher {
              TimeUs fill_at, TimeUs now);
   void issue_one(Call& call, Worker& worker, WorkerId id, std::vector<PairIndex> pairs,
                  Call::TicketKind kind, TimeUs fill_at, TimeUs now);
+  // Whether the identity has yet to show that it can be trusted with these pairs.
+  bool is_on_probation(const Call& call, const Identity& identity,
+                       const std::vector<PairIndex>& pairs) const;
   // The most rows of one COMPUTE for this worker and layer.
   size_t rows_per_ticket(const Worker& worker, size_t row_bytes) const;
 

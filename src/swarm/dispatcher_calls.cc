@@ -187,6 +187,9 @@ bool Dispatcher::use_answer(Call& call, size_t index, TimeUs now) {
   }
   if (ticket.identity->convicted || held_to_truth < ticket.pairs.size()) return true;
   ++ticket.identity->trusted_tickets;
+  for (PairIndex at : ticket.pairs)
+    ticket.identity->proven.insert(
+        {static_cast<uint16_t>(call.input_.request.layer), expert_of(call, at)});
   if (!ticket.verify) {
     ++free_audits_;
     ++ticket.identity->counts.audited_free;

@@ -213,6 +213,16 @@ void Dispatcher::add_probes(Call& call, const std::vector<Group>& groups, TimeUs
   }
 }
 
+bool Dispatcher::is_on_probation(const Call& call, const Identity& identity,
+                                 const std::vector<PairIndex>& pairs) const {
+  if (options_.probation_tickets == 0) return false;
+  if (identity.trusted_tickets < options_.probation_tickets) return true;
+  const auto layer = static_cast<uint16_t>(call.input_.request.layer);
+  return !std::all_of(pairs.begin(), pairs.end(), [&](PairIndex pair) {
+    return identity.proven.contains({layer, expert_of(call, pair)});
+  });
+}
+
 size_t Dispatcher::rows_per_ticket(const Worker& worker, size_t row_bytes) const {
   // Head of the body, then per row a count and the row, per pair two bytes.
   constexpr size_t kHead = 12;
@@ -257,9 +267,9 @@ void Dispatcher::issue_one(Call& call, Worker& worker, WorkerId id, std::vector<
   ticket.hedge_at =
       now + std::max(kHedgeFloorUs,
                      worker.latency.quantile_us(kHedgeQuantile, pairs.size(), worker.open_pairs));
-  ticket.verify = kind != Call::TicketKind::kProbe &&
-                  (sampler_.picks(worker.info.key, ticket.number) ||
-                   worker.identity->trusted_tickets < options_.probation_tickets);
+  ticket.verify =
+      kind != Call::TicketKind::kProbe && (sampler_.picks(worker.info.key, ticket.number) ||
+                                           is_on_probation(call, *worker.identity, pairs));
 
   wire::Compute compute;
   compute.layer = static_cast<uint16_t>(request.layer);

@@ -30,6 +30,19 @@ std::string key_text(const wire::Key& key) {
   return wire::hex(key).substr(0, 16);
 }
 
+// What a person can do about ends that came without a hint.
+std::string_view hint_for(CloseCode code) {
+  switch (code) {
+    case CloseCode::kSuperseded:
+      return "another worker uses the same key: give each its own, with --identity FILE or "
+             "--ephemeral";
+    case CloseCode::kIdentity:
+      return "an answer or a signature of this worker was wrong: check its slices with --manifest";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 WorkerClient::WorkerClient(EventLoop& loop, ClientSetup setup, const crypto::Identity& identity,
@@ -150,7 +163,7 @@ void WorkerClient::on_closed(const wire::SessionClosed& closed) {
   if (ended_) return;
   Error problem = Error::io("{}: {}: {}", net::url_text(setup_.url),
                             wire::close_code_name(why.code), why.reason)
-                      .with_hint(why.hint);
+                      .with_hint(why.hint.empty() ? std::string(hint_for(why.code)) : why.hint);
   if (draining_) {
     finish(WorkerEnd::kDrained);
   } else if (setup_.redial == Redial::kNever) {
