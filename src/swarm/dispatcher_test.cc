@@ -626,6 +626,34 @@ TEST(Dispatcher, ProbationVerifiesTheFirstAnswersOfAKey) {
   EXPECT_EQ(swarm.status().audits, 3U);
 }
 
+// A damaged slice lies about one expert only, which may be asked for long after the first tickets.
+TEST(Dispatcher, ProbationVerifiesTheFirstAnswerOfEveryExpert) {
+  DispatchOptions options = ToySwarm::options_without_probation();
+  options.probation_tickets = 1;
+  ToySwarm swarm(options);
+  swarm.join_holding(1, 0, 16);
+  const auto ask = [&](std::vector<uint16_t> experts) {
+    ToyCall call(0, 2, std::move(experts));
+    swarm.computed_here = 0;
+    swarm.start(call);
+    EXPECT_TRUE(swarm.answer(swarm.take()));
+    swarm.go(call);
+    EXPECT_TRUE(call.is_right());
+    return swarm.computed_here;
+  };
+  EXPECT_EQ(ask({1, 2}), 2U);
+  EXPECT_EQ(ask({1, 2}), 0U);
+  EXPECT_EQ(ask({2, 9}), 2U);  // 9 is new
+  EXPECT_EQ(ask({1, 9}), 0U);
+
+  ToyCall call(0, 2, {9, 11});
+  swarm.start(call);
+  EXPECT_TRUE(swarm.lie(swarm.take(), 1));
+  swarm.go(call);
+  EXPECT_TRUE(call.is_right());
+  EXPECT_EQ(swarm.status().quarantined, 1U);
+}
+
 // A call uses unverified answers; a later one convicts their worker.
 TEST(Dispatcher, AConvictionDoubtsWhoUsedUnverifiedAnswers) {
   DispatchOptions options = verifying(0.5);
