@@ -30,8 +30,9 @@ esac
 
 missing=()
 for package in "${wanted[@]}"; do
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
-    missing+=("$package")
+  # One line for each architecture that a package is there for.
+  dpkg-query -W -f='${db:Status-Status} ${Architecture}\n' "$package" 2>/dev/null |
+    grep -xE "installed ($(dpkg --print-architecture)|all|${package##*:})" >/dev/null || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
