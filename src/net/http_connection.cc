@@ -188,7 +188,7 @@ HttpConnection::HttpConnection(std::shared_ptr<HttpServerState> server, Socket s
       phase_timer_(server_->loop),
       write_timer_(server_->loop) {
   server_->connections.insert(this);
-  ++server_->without_request;
+  without_request_ = server_->without_request.insert(server_->without_request.end(), this);
 }
 
 HttpConnection::~HttpConnection() {
@@ -203,7 +203,7 @@ void HttpConnection::start() {
 }
 
 void HttpConnection::had_request() {
-  if (!std::exchange(had_request_, true)) --server_->without_request;
+  if (!std::exchange(had_request_, true)) server_->without_request.erase(without_request_);
 }
 
 void HttpConnection::drop() {

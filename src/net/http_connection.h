@@ -2,6 +2,7 @@
 // Only for net/*.cc. The loop's thread only.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <unordered_set>
 
@@ -27,7 +28,7 @@ struct HttpServerState {
   std::unordered_set<HttpConnection*> connections;
   // With those that became WebSocket connections; they may outlive all of this.
   std::shared_ptr<size_t> sockets = std::make_shared<size_t>(0);
-  size_t without_request = 0;
+  std::list<HttpConnection*> without_request;  // in the order they came
 };
 
 // Counts one socket while it lives.
@@ -92,7 +93,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Phase phase_ = Phase::kReading;
   HttpReader::Step step_ = HttpReader::Step::kIdle;
   bool reading_ = false, input_ended_ = false, had_request_ = false;
-  bool last_ = false;      // closes after this answer
+  std::list<HttpConnection*>::iterator without_request_;  // until had_request_
+  bool last_ = false;                                     // closes after this answer
   bool answered_ = false;  // the answer is complete, though maybe not sent
 
   std::string waiting_, sending_;  // sending_ is being written, waiting_ comes next

@@ -50,12 +50,14 @@ class Listener : public std::enable_shared_from_this<Listener> {
       return;
     }
     const HttpLimits& limits = server_->limits;
-    const bool full = *server_->sockets >= limits.connections ||
-                      server_->without_request >= limits.connections_without_request;
-    if (error || full)
+    if (error || *server_->sockets >= limits.connections) {
       close_quietly(socket);
-    else
+    } else {
+      // Who asks at once is not kept out by those who came before and say nothing.
+      if (server_->without_request.size() >= limits.connections_without_request)
+        server_->without_request.front()->drop();
       std::make_shared<HttpConnection>(server_, std::move(socket))->start();
+    }
     accept();
   }
 

@@ -269,20 +269,9 @@ TEST(HttpServer, ATrickleIsCutOffToo) {
 TEST(HttpServer, ClosesWhatIsOneTooManyAtOnce) {
   HttpLimits limits;
   limits.connections = 3;
-  limits.connections_without_request = 2;
   Site site(limits, echo);
-  RawClient first(site.port), second(site.port);
-  EXPECT_TRUE(site.eventually_connections(2));
-  {
-    RawClient third(site.port);
-    EXPECT_EQ(third.read_all(), "") << "two have not asked yet";
-  }
-  ASSERT_TRUE(first.send(kGet));
-  EXPECT_THAT(first.read_response(), StartsWith("HTTP/1.1 200"));
-  RawClient third(site.port);
+  RawClient first(site.port), second(site.port), third(site.port);
   EXPECT_TRUE(site.eventually_connections(3));
-  ASSERT_TRUE(third.send(kGet));
-  EXPECT_THAT(third.read_response(), StartsWith("HTTP/1.1 200"));
   {
     RawClient fourth(site.port);
     EXPECT_EQ(fourth.read_all(), "") << "no more than three at all";
@@ -292,6 +281,26 @@ TEST(HttpServer, ClosesWhatIsOneTooManyAtOnce) {
   RawClient fifth(site.port);
   ASSERT_TRUE(fifth.send(kGet));
   EXPECT_THAT(fifth.read_response(), StartsWith("HTTP/1.1 200")) << "there is room again";
+}
+
+// Connections that say nothing are cheap to open: they must not keep out those that ask.
+TEST(HttpServer, WhoAsksTakesThePlaceOfTheOldestThatSaysNothing) {
+  HttpLimits limits;
+  limits.connections_without_request = 2;
+  Site site(limits, echo);
+  RawClient asked(site.port);
+  ASSERT_TRUE(asked.send(kGet));
+  EXPECT_THAT(asked.read_response(), StartsWith("HTTP/1.1 200"));
+  RawClient oldest(site.port), silent(site.port);
+  EXPECT_TRUE(site.eventually_connections(3));
+  RawClient honest(site.port);
+  ASSERT_TRUE(honest.send(kGet));
+  EXPECT_THAT(honest.read_response(), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(oldest.read_all(), "");
+  for (RawClient* client : {&asked, &silent}) {
+    ASSERT_TRUE(client->send(kGet));
+    EXPECT_THAT(client->read_response(), StartsWith("HTTP/1.1 200"));
+  }
 }
 
 TEST(HttpServer, TellsWhenTheClientGoesAwayBeforeTheFirstByte) {
