@@ -148,6 +148,7 @@ CommandTree::CommandTree() {
   app.require_subcommand(0, 1);
   app.footer(
       "kvasir COMMAND --help explains a command. Exit codes: 0 done, 1 failed, 2 usage, "
+      "3 nobody at that address, 4 refused for good, "
       "130 interrupted.\n");
   add_verbs(app, options, chosen);
   for (CLI::App* verb : app.get_subcommands(nullptr)) {

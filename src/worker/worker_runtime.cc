@@ -154,11 +154,11 @@ Result<int> run_worker(const WorkerOptions& options) {
   for (const std::string& note : loaded.notes) print_note(note);
   KVASIR_TRY(std::string token, token_of(options));
   KVASIR_TRY(const crypto::Identity identity, identity_of(options));
-  print_note(fmt::format("worker {}: {} experts of model {}, {:.1f} MiB; {}, {} threads",
+  print_note(fmt::format("worker {}: {} experts of model {}, {:.1f} MiB; {}, {} thread{}",
                          wire::hex(identity.public_key()).substr(0, 16), loaded.held.expert_count(),
                          loaded.held.model_hash().substr(0, 16),
                          static_cast<double>(loaded.held.bytes()) / (1 << 20), kernels->name,
-                         pool.threads()));
+                         pool.threads(), pool.threads() == 1 ? "" : "s"));
 
   TicketFunction function(*kernels, pool, loaded.held);
   net::EventLoop loop;
