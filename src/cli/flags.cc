@@ -381,8 +381,8 @@ void add_serve_flags(CLI::App& verb, ServeOptions& options) {
                return {};
              });
   add_number(verb, "--lanes", options.lanes, 1, kLanesMax,
-             "Batches that compute in turns while others wait for workers (default: 2 with a "
-             "swarm, else 1)");
+             "Batches that compute in turns while others wait for workers (default: 2 with "
+             "--dispatch always, else 1)");
   verb.add_flag("--no-swarm", options.no_swarm, "Let no workers join");
   add_swarm_policy_flags(verb, options.compute.swarm);
   add_engine_flags(verb, options.compute, kTrainedContext);

@@ -101,7 +101,7 @@ struct ServeOptions {
   uint64_t sequences_max = 16;
   uint64_t queue_max = 256;
   std::optional<uint64_t> prefix_cache_bytes;  // default: an eighth of the memory, at most 512 MiB
-  std::optional<uint64_t> lanes;               // default: 2 with a swarm, else 1
+  std::optional<uint64_t> lanes;               // default: 2 with --dispatch always, else 1
   bool no_swarm = false;
   uint64_t drain_seconds = 30;
   LogFlag log = LogFlag::kText;
