@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "text/template_nesting.h"
+
 namespace kvasir::text::templates {
 namespace {
 
@@ -49,20 +51,6 @@ class Parser {
   }
 
  private:
-  // Counts nesting while it lives.
-  class Nested {
-   public:
-    explicit Nested(int& depth) : depth_(&depth) { ++depth; }
-    Nested(Nested&& other) noexcept : depth_(std::exchange(other.depth_, nullptr)) {}
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-    ~Nested() {
-      if (depth_ != nullptr) --*depth_;
-    }
-
-   private:
-    int* depth_;
-  };
   // What was parsed, and how deep a tree it is.
   struct Parsed {
     ExpressionPtr tree;
@@ -799,7 +787,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
-  int depth_ = 0;                    // of what is being parsed
+  size_t depth_ = 0;                 // of what is being parsed
   int loops_ = 0;                    // around the current place, within its macro
   std::vector<ast::Macro*> macros_;  // around the current place
   std::vector<std::string> names_;

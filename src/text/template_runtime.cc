@@ -91,7 +91,7 @@ Result<void> Runtime::check_item_count(size_t count) const {
   return {};
 }
 
-Result<Runtime::Nested> Runtime::nest() {
+Result<Nested> Runtime::nest() {
   if (depth_ >= limits_.depth_max) {
     return Error::limit("the template is nested deeper than {} while it runs", limits_.depth_max);
   }

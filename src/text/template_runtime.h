@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "text/template_ast.h"
 #include "text/template_limits.h"
+#include "text/template_nesting.h"
 #include "text/template_text.h"
 
 namespace kvasir::text::templates {
@@ -169,20 +170,7 @@ class Runtime {
   Result<void> check_text_size(size_t bytes) const;
   Result<void> check_item_count(size_t count) const;
 
-  // Counts nested evaluations while it lives.
-  class Nested {
-   public:
-    explicit Nested(size_t& depth) : depth_(&depth) { ++depth; }
-    Nested(Nested&& other) noexcept : depth_(std::exchange(other.depth_, nullptr)) {}
-    Nested(const Nested&) = delete;
-    Nested& operator=(const Nested&) = delete;
-    ~Nested() {
-      if (depth_ != nullptr) --*depth_;
-    }
-
-   private:
-    size_t* depth_;
-  };
+  // Counts a nested evaluation while the result lives.
   Result<Nested> nest();
 
   // Values, checked against the limits and paid for.

@@ -42,13 +42,6 @@ Result<crypto::Identity> identity_of(const WorkerOptions& options) {
   return crypto::load_or_create_identity(path);
 }
 
-wire::Fingerprint fingerprint_bytes(const std::string& hex) {
-  wire::Fingerprint bytes;
-  for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::byte>(std::stoul(hex.substr(2 * i, 2), nullptr, 16));
-  return bytes;
-}
-
 // Encoding and KV type are the backbone's choice; a worker computes for all of them.
 std::vector<wire::Fingerprint> fingerprints_of(const std::string& model_hash) {
   std::vector<wire::Fingerprint> all;
@@ -59,7 +52,7 @@ std::vector<wire::Fingerprint> fingerprints_of(const std::string& model_hash) {
       rules.model_hash = model_hash;
       rules.encoding = encoding;
       rules.kv_type = kv_type;
-      all.push_back(fingerprint_bytes(expert::compute_fingerprint(rules)));
+      all.push_back(wire::parse_hex(expert::compute_fingerprint(rules)).value());
     }
   }
   KVASIR_CHECK(all.size() <= wire::kFingerprintsMax);
